@@ -16,6 +16,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayEr
 from actors.runtime import ray_runtime
 from actors.runtime.data_folder import place_of
 from actors.runtime.named_actors import ActorName, Asked, AskedOfRay, FoundActor, FoundOnRay, NamedActors, NamedOnRay
+from actors.runtime.ray_connection import asks_for_token
 from placement.nodes import Node, alive_nodes, staying_at, staying_here
 
 __all__ = [
@@ -62,13 +63,17 @@ class DriverRay(NamedActors, Protocol):
         """The address of the GCS, HOST:PORT."""
 
     @property
+    def asks_for_token(self) -> bool:
+        """True if this Ray lets in only who has its token."""
+
+    @property
     def node_count(self) -> int:
         """The number of nodes that Ray knows of, lost ones included."""
 
     def nodes(self) -> list[Node]:
         """The living nodes; this process's own one comes first."""
 
-    def run(self, task: Callable[[], Any], options: Mapping[str, Any]) -> Asked:
+    def run(self, task: Callable[..., Any], options: Mapping[str, Any], *arguments: Any) -> Asked:
         """Run a function of a module on the node that `options` name (`placement/nodes.py`)."""
 
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
@@ -110,6 +115,11 @@ class DriverOnRay(NamedOnRay):
         return str(ray.get_runtime_context().gcs_address)
 
     @property
+    def asks_for_token(self) -> bool:
+        """True if this Ray asks for a token."""
+        return asks_for_token()
+
+    @property
     def node_count(self) -> int:
         """The number of nodes that Ray knows of."""
         return len(ray.nodes())
@@ -118,9 +128,9 @@ class DriverOnRay(NamedOnRay):
         """The living nodes; this process's own one comes first."""
         return alive_nodes()
 
-    def run(self, task: Callable[[], Any], options: Mapping[str, Any]) -> Asked:
+    def run(self, task: Callable[..., Any], options: Mapping[str, Any], *arguments: Any) -> Asked:
         """Run a function once; if its node is lost, it is not tried again."""
-        return AskedOfRay(ray.remote(num_cpus=0, max_retries=0)(task).options(**options).remote())
+        return AskedOfRay(ray.remote(num_cpus=0, max_retries=0)(task).options(**options).remote(*arguments))
 
     def start_here(self, actor_class: Any, name: ActorName, told: bytes) -> FoundActor:
         """Start a detached actor on this node."""

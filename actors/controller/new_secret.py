@@ -25,6 +25,7 @@ from actors.links.secret import (
 )
 from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL, Chance
+from actors.settings import BrokerConfig
 
 if TYPE_CHECKING:  # drivers import this with the controller's actor, and would start later
     from actors.controller.active import ActiveController
@@ -115,13 +116,39 @@ def found_in_files(path: Path, known: Secrets, marks: Marks, *, ours: bool) -> S
     if secrets is None or secrets.marks != marks:
         raise ConnectionError("there is none with that mark")
     if ours:
-        kept = ((secrets.previous, previous_of(path)), (secrets.current, path), (secrets.next, next_of(path)))
-        for secret, where in kept:  # in this order: at any time each secret that is valid stands in one of them
-            if secret is None:
-                where.unlink(missing_ok=True)
-            elif not where.exists() or read_secret(where) != secret:
-                REAL_WRITER.write_atomically(where, secret.hex().encode())
+        keep_in_files(path, secrets)
     return secrets
+
+
+def keep_in_files(path: Path, secrets: Secrets) -> None:
+    """Have these secrets stand in a node's file and beside it, and no others. Raises OSError."""
+    kept = ((secrets.previous, previous_of(path)), (secrets.current, path), (secrets.next, next_of(path)))
+    for secret, where in kept:  # in this order: at any time each secret that is valid stands in one of them
+        if secret is None:
+            where.unlink(missing_ok=True)
+        elif not where.exists() or read_secret(where) != secret:
+            REAL_WRITER.write_atomically(where, secret.hex().encode())
+
+
+def why_not_through_ray(config: BrokerConfig, secret_file: str, who: str, *, token: bool) -> str | None:
+    """The reason why a process without the secret, `who`, may not get it through Ray; None if it may.
+
+    `token`: whether this Ray asks for one.
+    """
+    named = config.text("coterie.secret.file")
+    if named:
+        return f"coterie.secret.file={named} is set: no secret goes through Ray"
+    if config.link_security.encrypts:
+        return (
+            f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
+            f"put {secret_file} on the node of {who}, or set coterie.secret.file"
+        )
+    if not token:
+        return (
+            f"this Ray asks for no token (RAY_AUTH_MODE): no secret goes through it; put {secret_file} on the node of "
+            f"{who}, or set coterie.secret.file"
+        )
+    return None
 
 
 def _files(path: Path, secrets: Secrets) -> list[Path]:

@@ -123,19 +123,10 @@ class ControllerProcess:
     def hand_out_secret(self, broker_id: int) -> Secrets:
         """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""
         spec, in_force = self._spec.now, self.loop.node.in_force
-        named = spec.config.get("coterie.secret.file")
-        if named:
-            raise PermissionError(f"coterie.secret.file={named} is set: no secret goes through Ray")
-        if in_force.config.link_security.encrypts:
-            raise PermissionError(
-                f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
-                f"put {spec.secret_file} on the node of broker {broker_id}, or set coterie.secret.file"
-            )
-        if not self.ray_asks_for_token():
-            raise PermissionError(
-                f"this Ray asks for no token (RAY_AUTH_MODE): no secret goes through it; put {spec.secret_file} "
-                f"on the node of broker {broker_id}, or set coterie.secret.file"
-            )
+        token = self.ray_asks_for_token()
+        why = new_secret.why_not_through_ray(in_force.config, spec.secret_file, f"broker {broker_id}", token=token)
+        if why is not None:
+            raise PermissionError(why)
         log.warning(
             "broker %d has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "
             "that, put the file there, or set coterie.secret.file",

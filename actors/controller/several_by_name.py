@@ -24,6 +24,7 @@ from actors.controller.by_name import (
     start_controller,
 )
 from actors.controller.driver_ray import ActorName, DriverRay, FoundActor, GetTimeoutError, RayActorError, RayError
+from actors.controller.secret_handover import give_secret
 from actors.controller.spec import ControllerSpec, VoterStart
 from actors.links.versions import OWN
 from actors.log.files import REAL_WRITER
@@ -98,6 +99,7 @@ def _started(
 
     # A new log is begun only if none of the others has one: the first one's disk may be another than it was.
     actors: dict[int, FoundActor] = {}
+    give_secret(ray, spec, nodes.values())
     try:
         for each in filter(None, nodes):
             actors[each] = start(each, founds=False)
@@ -208,6 +210,7 @@ def start_another(
         node = _place_another(ray.nodes(), known.get(controller_id), others.values())
     except PlacementError as error:
         raise ClusterError(str(error)) from None
+    give_secret(ray, spec, [node])
     voters = tuple(sorted({*others, controller_id}))
     actor = _start_at(ray, node, VoterStart(OWN, spec, controller_id, voters, founds=False))
     try:

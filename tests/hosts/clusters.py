@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
 from placement.hashing import partition_for_group
 from tests.hosts.host import Host
+from tests.ray.support import commit, consumer, topic, wait_until
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 3
@@ -42,31 +44,63 @@ class OnHosts:
         """The address of the broker on a host."""
         return next(each for each in self.servers.split(",") if each.startswith(f"{host.address}:"))
 
-    def whole(self, topic: str) -> bool:
+    def whole(self, name: str) -> bool:
         """True if all replicas of a topic, and of the offsets topic, are in sync by the answers of the first host.
 
         A broker that was cut off may answer with its old state for a while.
         """
-        found = [self._told(name) for name in (topic, OFFSETS_TOPIC)]
+        found = [self._told(each) for each in (name, OFFSETS_TOPIC)]
         parts = [part for each in found if each is not None for part in each.partitions.values()]
         return None not in found and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
 
-    def led_by(self, host: Host, topic: str) -> int:
+    def make_offsets_topic(self) -> None:
+        """Commit, so that there is one, and wait until all its replicas are in sync."""
+        topic(self.servers, "first", 1, 3)
+        client = consumer(self.servers, "first")
+        commit(client, "first", 1)
+        client.close()
+        wait_until(lambda: self.whole("first"), what="all replicas in sync")
+
+    def led_by(self, host: Host, name: str) -> int:
         """The number of a topic's partitions that the broker on a host leads, by the answer of the first host."""
-        found = AdminClient({"bootstrap.servers": self.server_on(self.hosts[0])}).list_topics(topic, timeout=60)
+        found = AdminClient({"bootstrap.servers": self.server_on(self.hosts[0])}).list_topics(name, timeout=60)
         ids = {broker.id for broker in found.brokers.values() if broker.host == host.address}
-        return sum(part.leader in ids for part in found.topics[topic].partitions.values())
+        return sum(part.leader in ids for part in found.topics[name].partitions.values())
 
     def has_spares(self) -> bool:
         """True if each broker has a spare process for the next partition that it is to coordinate.
 
         Without one a partition waits until a process has started, which on a busy machine takes many times a lease.
         """
-        brokers = json.loads(self.command("status", "--format", "json"))["brokers"]
+        brokers = self.status()["brokers"]
         return all(any(shard["state"] == "Spare" for shard in broker["shards"]) for broker in brokers)
 
+    def status(self) -> dict[str, Any]:
+        """What `coterie status` says."""
+        found: dict[str, Any] = json.loads(self.command("status", "--format", "json"))
+        return found
+
+    def led_from(self) -> Host | None:
+        """The host of the controller that leads; None while none of several does."""
+        with suppress(AssertionError):  # the command cannot say it
+            (address,) = [each["host"] for each in self.status()["controllers"] if each["role"] == "Leader"]
+            return next(host for host in self.hosts if host.address == address)
+        return None
+
+    def controllers_are_whole(self) -> bool:
+        """True if one of several controllers leads, and all others have all records of metadata."""
+        with suppress(AssertionError):
+            found = self.status()["controllers"]
+            roles = sorted(each["role"] for each in found)
+            return roles == ["Leader", *["Voter"] * (len(self.hosts) - 1)] and all(each["lag"] == 0 for each in found)
+        return False
+
     def coordinated_by_a_worker(self, name: str) -> tuple[str, Host]:
-        """A group whose coordinator is not on the first host, and the host of that one.
+        """A group whose coordinator is not on the first host, and the host of that one."""
+        return self.coordinated_by(name, *self.hosts[1:])
+
+    def coordinated_by(self, name: str, *hosts: Host) -> tuple[str, Host]:
+        """A group whose coordinator is on one of these hosts, and that one.
 
         The preferred leaders lead first: whoever took over from one stays leader otherwise.
         """
@@ -76,25 +110,26 @@ class OnHosts:
         host_of = {broker.id: broker.host for broker in found.brokers.values()}
         for group in (f"{name}-{number}" for number in range(20 * OFFSETS_PARTITIONS)):
             leader = found.topics[OFFSETS_TOPIC].partitions[partition_for_group(group, OFFSETS_PARTITIONS)].leader
-            for host in self.hosts[1:]:
+            for host in hosts:
                 if host_of.get(leader) == host.address:
                     return group, host
-        raise AssertionError(f"no group is coordinated by another host than {self.hosts[0].name}")
+        raise AssertionError(f"no group is coordinated by {', '.join(host.name for host in hosts)}")
 
-    def _told(self, topic: str) -> TopicMetadata | None:
+    def _told(self, name: str) -> TopicMetadata | None:
         with suppress(KafkaException):
             admin = AdminClient({"bootstrap.servers": self.server_on(self.hosts[0])})
-            return admin.list_topics(timeout=10).topics.get(topic)
+            return admin.list_topics(timeout=10).topics.get(name)
         return None
 
 
 @contextmanager
-def started(hosts: list[Host], name: str, port: int) -> Iterator[OnHosts]:
+def started(hosts: list[Host], name: str, port: int, controllers: int = 1) -> Iterator[OnHosts]:
     """A cluster on hosts that have a Ray; its brokers have this port and the ones after it."""
     settings = [f"--config={key}={value}" for key, value in SETTINGS.items()]
     head = hosts[0]
     place = ["--port", str(port), "--data-dir", str(head.disk / name), "--ray-address", head.ray_address]
-    said = head.coterie("up", "--brokers", str(len(hosts)), "--name", name, "--insecure", *place, *settings)
+    counts = ["--brokers", str(len(hosts)), "--controllers", str(controllers)]
+    said = head.coterie("up", *counts, "--name", name, "--insecure", *place, *settings)
     (ready,) = [line for line in said.splitlines() if line.startswith("ready bootstrap.servers=")]
     cluster = OnHosts(name, hosts, ready.split()[1].partition("=")[2])
     assert {server.partition(":")[0] for server in cluster.servers.split(",")} == {host.address for host in hosts}

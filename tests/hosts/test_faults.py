@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition
 from tests.hosts import inside
 from tests.hosts.clusters import OnHosts, started
 from tests.hosts.host import Host
-from tests.ray.support import commit, consumer, patient, read_all, topic, wait_until
+from tests.ray.support import consumer, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Writer
 
 pytestmark = pytest.mark.timeout(400)
@@ -62,11 +62,7 @@ def serves(host: Host, head: Host) -> bool:
 @pytest.fixture(scope="module")
 def cluster(three: list[Host]) -> Iterator[OnHosts]:
     with started(three, "faults", 9100) as made:
-        client = consumer(made.servers, "first")
-        topic(made.servers, "first", 1, 3)
-        commit(client, "first", 1)  # so there is a topic of offsets
-        client.close()
-        wait_until(lambda: made.whole("first"), what="all replicas in sync")
+        made.make_offsets_topic()
         yield made
 
 

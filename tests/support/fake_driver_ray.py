@@ -118,6 +118,7 @@ class FakeDriverRay:
         self.actors = dict(actors or {})
         self.is_connected = connected
         self.address = "10.0.0.9:6379"
+        self.asks_for_token = True
         self.alive = NODES
         self.lost = 0
         """The number of nodes that Ray knows of and that do not live."""
@@ -133,7 +134,7 @@ class FakeDriverRay:
         self.embedded: list[tuple[Path, Sequence[str] | None]] = []
         self.left = 0
         self.tasks: list[FakeAsked] = []
-        self.run_as: Method = dict
+        self.run_as: Callable[..., Any] = dict
         """A task of the driver's is this function."""
 
     def join(self, ray_address: str | None, folder: Path | None) -> bool:
@@ -156,8 +157,8 @@ class FakeDriverRay:
     def nodes(self) -> list[Node]:
         return self.alive
 
-    def run(self, task: Callable[[], Any], options: Mapping[str, Any]) -> FakeAsked:
-        self.tasks.append(FakeAsked(self.run_as))
+    def run(self, task: Callable[..., Any], options: Mapping[str, Any], *arguments: Any) -> FakeAsked:
+        self.tasks.append(FakeAsked(lambda: self.run_as(*arguments)))
         return self.tasks[-1]
 
     def names(self) -> list[ActorName]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import stat
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +15,14 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from actors.controller.asking import ControllerHandle
 from actors.controller.controllers import Controllers
 from actors.controller.driver_ray import ActorName
+from actors.controller.secret_handover import keep, marks_in
 from actors.controller.several_by_name import start_controllers
 from actors.controller.spec import ControllerSpec, VoterStart, start_told
+from actors.links.secret import Marks, Secrets
 from actors.runtime.environment import Clock
 from actors.runtime.ray_runtime import ClusterError
 from placement.nodes import Node, PlacementError
-from tests.support.controller_process import spec_in
+from tests.support.controller_process import SECRET, spec_in
 from tests.support.fake_driver_ray import (
     FakeActor,
     FakeDriverRay,
@@ -29,7 +34,7 @@ from tests.support.fake_driver_ray import (
     unavailable,
 )
 
-HERE, *OTHERS = [Node(f"n{i}", f"10.0.0.{i}", 2.0) for i in range(4)]
+HERE, *OTHERS = [Node(f"{i}" * 56, f"10.0.0.{i}", 2.0) for i in range(4)]
 ADDRESSES = [("10.0.0.1", 9092)]
 
 
@@ -72,6 +77,17 @@ class World:
         self.ray = FakeDriverRay()
         self.ray.alive = [HERE, *OTHERS]
         self.ray.made = dict(zip(self.names, self.actors, strict=True))
+        self.found: Marks | None = SECRET.marks
+        """The marks of the secrets that other nodes have in their files."""
+        self.given: list[Secrets] = []
+        self.ray.run_as = self.at_node
+
+    def at_node(self, path: str, secrets: Secrets | None = None) -> Marks | None:
+        assert path == self.spec.secret_file
+        if secrets is None:
+            return self.found
+        self.given.append(secrets)
+        return None
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -86,6 +102,16 @@ class World:
         found = start_told(self.ray.told[names(self.spec, controller_id)[0]])
         assert isinstance(found, VoterStart)
         return found
+
+    def running_without_the_last(self) -> Controllers:
+        """The orders about two that run, of which the first leads."""
+        self.actors[0].methods |= {
+            "status": seen("Leader", "Voter"),
+            "in_force": lambda: (self.spec, ()),
+            "add_controller": lambda: None,
+        }
+        handle = ControllerHandle(self.ray, self.spec.name, self.actors[0], self.clock, several=True)
+        return Controllers(self.ray, self.spec.name, handle)
 
     def running(self) -> Controllers:
         """The orders about three that run, of which the first leads."""
@@ -106,9 +132,83 @@ def methods_of(actor: FakeActor) -> list[str]:
 # --- to start them ---
 
 
+def test_nodes_that_have_the_secret_get_none(w: World) -> None:
+    w.start()
+    assert w.given == []
+    assert len(w.ray.tasks) == 2, "the first one is here"
+
+
+def test_nodes_without_the_secret_get_it_before_a_controller_starts_there(
+    w: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    w.found = None
+    w.start()
+    assert w.given == [SECRET] * 2
+    assert f"the controller on 10.0.0.1 has no {w.spec.secret_file} there" in caplog.text
+    assert SECRET.current.hex() not in caplog.text
+    caplog.clear()
+    w.ray.actors.pop(w.names[2])
+    w.running_without_the_last().add(2)
+    assert w.given == [SECRET] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "token", "why"),
+    [
+        ({}, False, "this Ray asks for no token (RAY_AUTH_MODE): no secret goes through it; put "),
+        ({"coterie.secret.file": "/etc/secret"}, True, "coterie.secret.file=/etc/secret is set: no secret goes "),
+        (
+            {"coterie.internal.security": "tls"},
+            True,
+            "connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; put ",
+        ),
+    ],
+)
+def test_where_no_secret_goes_through_ray_the_node_without_it_is_named_and_nothing_starts(
+    w: World, config: dict[str, str], token: bool, why: str
+) -> None:
+    w.found, w.spec, w.ray.asks_for_token = None, replace(w.spec, config=config), token
+    said = f"^a controller on 10.0.0.1 needs the cluster's secret, and {re.escape(why)}"
+    with pytest.raises(ClusterError, match=said):
+        w.start()
+    assert (w.given, w.ray.names()) == ([], [])
+
+
+def test_a_node_with_another_secret_is_named_and_nothing_starts(w: World) -> None:
+    w.found = Secrets(b"another").marks
+    with pytest.raises(ClusterError, match=r"/secret on Ray node 10.0.0.1 holds another secret than the cluster has$"):
+        w.start()
+    assert w.ray.names() == []
+
+
+def test_a_node_whose_secret_cannot_be_read_is_named(w: World) -> None:
+    w.ray.run_as = lambda path: raising(refused("/secret may be read by others"))()
+    with pytest.raises(ClusterError, match=r"/secret on Ray node 10.0.0.1: /secret may be read by others$"):
+        w.start()
+
+
+def test_a_program_without_the_secret_adds_a_controller_where_it_is(w: World) -> None:
+    w.start()
+    w.ray.actors.pop(w.names[2])
+    Path(w.spec.secret_file).unlink()
+    w.running_without_the_last().add(2)
+    w.ray.actors.pop(w.names[2])
+    w.found = None
+    with pytest.raises(ClusterError, match=r"needs the cluster's secret: call this on a node that has .*/secret$"):
+        w.running_without_the_last().add(2)
+
+
+def test_the_secret_is_kept_for_this_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "secret"
+    assert marks_in(str(path)) is None
+    keep(str(path), SECRET)
+    assert marks_in(str(path)) == SECRET.marks
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path)] == [0o700, 0o600]
+
+
 def test_each_starts_on_a_node_of_its_own_and_the_first_one_here_founds_the_cluster(w: World) -> None:
     assert w.start() is w.actors[0]
-    assert [w.ray.places[name].node_id for name in w.names] == ["n0", "n1", "n2"]
+    assert [w.ray.places[name].address for name in w.names] == ["10.0.0.0", "10.0.0.1", "10.0.0.2"]
     assert [w.told(each).founds for each in range(3)] == [True, False, False]
     assert [w.told(each).controllers for each in range(3)] == [(0, 1, 2)] * 3
     assert not any(each.killed for each in w.actors)
@@ -136,7 +236,7 @@ def test_the_next_start_has_them_where_their_logs_are(w: World) -> None:
     w.ray.actors.clear()
     w.ray.alive = [HERE, *reversed(OTHERS)]
     w.start()
-    assert [w.ray.places[name].node_id for name in w.names] == ["n0", "n1", "n2"]
+    assert [w.ray.places[name].address for name in w.names] == ["10.0.0.0", "10.0.0.1", "10.0.0.2"]
 
 
 def test_a_start_waits_for_all_votes_and_not_for_ever(w: World) -> None:
