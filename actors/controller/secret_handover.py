@@ -47,7 +47,7 @@ def give_secret(ray: DriverRay, spec: ControllerSpec, nodes: Iterable[Node]) -> 
 
 
 def _own_secrets(path: str) -> Secrets | None:
-    """What stands in this node's file, if there is one."""
+    """The secrets in this node's file, if there is one."""
     try:
         return read_secrets(Path(path))
     except FileNotFoundError:

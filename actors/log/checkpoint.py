@@ -9,7 +9,6 @@ from actors.log.files import FileWriter
 
 FILE_NAME: Final = "log.checkpoint"
 _VERSION: Final = 1
-UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,6 @@ class Checkpoint:
 
     `recovery_point`: all before it is on disk. `cleaned_to`: all before it has been compacted. `cleanings`: of some
     compactions, the offset each reached and its time (ms), from which delete.retention.ms counts for tombstones.
-    `contiguous_from`: each segment that begins after it begins where the one before it ends; UNKNOWN in the checkpoint
-    of an earlier build.
     """
 
     recovery_point: int = 0
@@ -27,19 +24,13 @@ class Checkpoint:
     high_watermark: int = 0
     cleaned_to: int = 0
     cleanings: tuple[tuple[int, int], ...] = ()
-    contiguous_from: int = UNKNOWN
 
 
 def load_checkpoint(directory: Path) -> Checkpoint:
-    """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe.
-
-    A log without one has no gaps between its segments, because a checkpoint is made durable before the first of them.
-    """
+    """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe."""
     try:
         found = json.loads((directory / FILE_NAME).read_bytes())
         return checkpoint_of(found) if found.pop("version") == _VERSION else Checkpoint()
-    except FileNotFoundError:
-        return Checkpoint(contiguous_from=0)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Checkpoint()
 

@@ -79,10 +79,13 @@ class Cleaning:
         count = len(result.old_bases)
         moved_past = result.generation != state.generation or state.segments.bases()[:count] != result.old_bases
         if moved_past or state.failure is not None:
-            # Removed at once: later, files of these names may be the next compaction's. (A repair removes them itself.)
-            remove_files(cleaned(path) for base in result.new_bases for path in Segment(state.directory, base).paths())
+            self._drop(result)
             return []
-        state.permit_gap(state.segments.end_of(count - 1))
+        try:
+            state.permit_gap(result.old_bases[0], state.segments.end_of(count - 1))
+        except StorageError:
+            self._drop(result)
+            raise
         try:
             commit(state.directory, result.old_bases, result.new_bases, state.writer)
         except OSError as error:
@@ -97,6 +100,11 @@ class Cleaning:
         state.segments.replace(fresh + state.segments.after(count))
         self._remember(result.cleaned_to, now_ms)
         return retired + self._needless_snapshots()
+
+    def _drop(self, result: CompactionResult) -> None:
+        """Remove the result at once, as a repair does: later, files of these names may be the next compaction's."""
+        bases, directory = result.new_bases, self._state.directory
+        remove_files(cleaned(path) for base in bases for path in Segment(directory, base).paths())
 
     def _compactable(self, now_ms: int) -> tuple[list[Segment], list[Segment]]:
         """(clean, dirty): the durable, committed, closed segments that are old enough."""

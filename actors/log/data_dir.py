@@ -68,6 +68,7 @@ class DataDir:
 
         Once its logs are loaded, it says so of them, too: no log ends before what is known to have been on disk.
         """
+        self._power_lost = not self.intact
         self._loss_is_told = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
@@ -228,6 +229,7 @@ class DataDir:
             config,
             self._writer,
             clean_shutdown=self.was_clean and (self._closed is None or closed is not None),
+            power_lost=self._power_lost,
             now_ms=now_ms,
             closed=closed,
             damaged=lambda damage: self.damaged.append((key, damage)),

@@ -9,6 +9,7 @@ from typing import Final
 
 Buffer = bytes | bytearray | memoryview
 
+FILE_MODE: Final = 0o600
 _IOV_MAX: Final = 512
 
 
@@ -25,7 +26,7 @@ class FileWriter:
     def write_atomically(self, path: Path, data: bytes, *, durable: bool = True) -> None:
         """Replace `path` as a whole: a crash leaves the old or the new content, never a part."""
         temporary = path.with_name(path.name + ".tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
         try:
             _write_slowly(fd, (data,), 0)
             if durable:

@@ -66,6 +66,7 @@ class PartitionLog:
         writer: FileWriter,
         *,
         clean_shutdown: bool,
+        power_lost: bool = True,
         now_ms: int,
         closed: Closed | None = None,
         damaged: Callable[[Damage], None] = tell_nobody,
@@ -75,10 +76,17 @@ class PartitionLog:
         `damaged` is told of each batch that a read finds damaged, in whichever thread that reads.
 
         Unless the last stop was clean, everything after the recovery point is checked and cut at the first
-        bad batch. `closed`: how it was closed, if the mark of a clean stop says so.
+        bad batch; with `power_lost`, also where whole batches are missing. `closed`: how it was closed, if
+        the mark of a clean stop says so.
         """
         directory = Path(directory)
-        opened = open_directory(directory, config, writer, clean_shutdown=clean_shutdown, now_ms=now_ms, closed=closed)
+        opened = open_directory(
+            *(directory, config, writer),
+            clean_shutdown=clean_shutdown,
+            power_lost=power_lost,
+            now_ms=now_ms,
+            closed=closed,
+        )
         return cls(directory, config, opened, writer, Damages(damaged))
 
     # -- what it is

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from actors.log.checkpoint import UNKNOWN, Checkpoint, load_checkpoint
+from actors.log.checkpoint import Checkpoint, load_checkpoint
 from actors.log.clean_stop import Closed
 from actors.log.compaction import CLEANED_SUFFIX
 from actors.log.config import LogConfig
@@ -15,6 +15,7 @@ from actors.log.epochs import FILE_NAME as EPOCHS_FILE
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, remove_files
+from actors.log.gaps import Gaps, begin_gaps, load_gaps, save_gaps
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from actors.log.swap import MANIFEST, recover
@@ -37,6 +38,7 @@ class OpenedLog:
     """The checkpoint that the folder holds."""
     epochs: LeaderEpochs
     producers: ProducerStates
+    gaps: Gaps
     log_end_offset: int
     is_short: bool
     """True if it ends before the recovery point: records are gone that were on disk."""
@@ -48,18 +50,20 @@ def open_directory(
     writer: FileWriter,
     *,
     clean_shutdown: bool,
+    power_lost: bool,
     now_ms: int,
     closed: Closed | None = None,
     create: bool = True,
 ) -> OpenedLog:
     """Read a log's folder; with `create` it is made if it is missing. Raises StorageError.
 
-    `closed`: how it was closed, if the mark of a clean stop says so.
+    `power_lost`: what was written and not flushed may be gone. `closed`: how it was closed, if the mark of a clean stop
+    says so.
     """
     try:
         if create:
             directory.mkdir(parents=True, exist_ok=True)
-        return _Opening(directory, config, writer, clean_shutdown, now_ms, closed).run()
+        return _Opening(directory, config, writer, clean_shutdown, power_lost, now_ms, closed).run()
     except OSError as error:
         raise StorageError(f"cannot open the log in {directory}: {error}") from error
 
@@ -127,6 +131,7 @@ class _Opening:
         config: LogConfig,
         writer: FileWriter,
         clean_shutdown: bool,
+        power_lost: bool,
         now_ms: int,
         closed: Closed | None,
     ) -> None:
@@ -134,11 +139,13 @@ class _Opening:
         self._config = config
         self._writer = writer
         self._clean = clean_shutdown
+        self._power_lost = power_lost
         self._now_ms = now_ms
         self._seen: dict[Segment, _Seen] = {}
         self._checkpoint = self._written = load_checkpoint(directory)
         self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
         self._epochs_known = self._epochs.load()
+        self._gaps = load_gaps(directory)
         self._closed = closed
         self._end: int | None = None  # of all of it, if that is known
 
@@ -170,9 +177,9 @@ class _Opening:
             log_start_offset=start,
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
-            contiguous_from=end if self._checkpoint.contiguous_from == UNKNOWN else self._checkpoint.contiguous_from,
         )
-        return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, end, is_short)
+        gaps = self._settle_gaps(names, end)
+        return OpenedLog(segments, checkpoint, self._written, self._epochs, producers, gaps, end, is_short)
 
     def _believe_mark(self, last: Segment) -> None:
         """Go by what the mark of the clean stop says. If it speaks of another log, this one is checked."""
@@ -260,18 +267,12 @@ class _Opening:
         return True
 
     def _has_lost_its_end(self, segment: Segment, end: int) -> bool:
-        """True if a crash has taken whole batches from the end of a closed segment, which should end at `end`."""
-        contiguous_from = self._checkpoint.contiguous_from
-        if contiguous_from == UNKNOWN or end <= contiguous_from:
+        """True if the disk has not kept the last batches of a closed segment, which should end at `end`."""
+        reached = max(segment.base_offset, self._seen[segment].next_offset)
+        if not self._power_lost or self._gaps is None or self._gaps.have(reached, end):
             return False
-        reached = max(
-            segment.base_offset,
-            self._seen[segment].next_offset,
-            *(each.last_offset + 1 for each in segment.damaged.values()),
-        )
-        if reached < end:
-            logger.warning("%s ends at %d, and the next segment begins at %d", segment.path, reached, end)
-        return reached < end
+        logger.warning("%s ends at %d, and the next segment begins at %d", segment.path, reached, end)
+        return True
 
     def _reindex(self, segment: Segment, end: int) -> None:
         """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""
@@ -302,6 +303,17 @@ class _Opening:
             first = seen.first if seen is not None else None
             written = (first or active.header_at(0)).max_timestamp
             active.first_append_ms = min(written, self._now_ms) if written >= 0 else self._now_ms
+
+    def _settle_gaps(self, names: list[str], end: int) -> Gaps:
+        """The gaps that there may be. A log that is new has none, one of an earlier build may have some anywhere."""
+        if self._gaps is not None:
+            return self._gaps.before(end)
+        if not _numbered(names, LOG_SUFFIX):
+            begin_gaps(self._directory)
+            return Gaps()
+        gaps = Gaps(settled_to=end)
+        save_gaps(self._directory, gaps, self._writer)
+        return gaps
 
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
         """Have the epochs of the file, and of the batches that were read; of all batches if there is no such file."""

@@ -38,7 +38,13 @@ class RepairJob:
         try:
             with self.hold.kept():
                 self.opened = opened = open_directory(
-                    self.directory, self.config, self.writer, clean_shutdown=False, now_ms=self.now_ms, create=False
+                    self.directory,
+                    self.config,
+                    self.writer,
+                    clean_shutdown=False,
+                    power_lost=False,
+                    now_ms=self.now_ms,
+                    create=False,
                 )
                 self._rewrite(opened)
         except Exception as error:  # whatever it is, the log stays as it was, and the next job tries again

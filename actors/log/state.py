@@ -13,6 +13,7 @@ from actors.log.config import LogConfig
 from actors.log.damage import Damages
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold
+from actors.log.gaps import Gaps, save_gaps
 from actors.log.producer_state import ProducerStates
 from actors.log.recovery import OpenedLog
 from actors.log.segment import Segment
@@ -50,6 +51,7 @@ class LogState:
         not count.
         """
         self._saved = opened.written
+        self._gaps = opened.gaps
 
     # -- whether it is usable
 
@@ -129,10 +131,7 @@ class LogState:
         self.generation += 1
         point = min(self.checkpoint.recovery_point, end)
         cleaned_to = min(self.checkpoint.cleaned_to, end)
-        contiguous_from = min(self.checkpoint.contiguous_from, end)
-        self.checkpoint = replace(
-            self.checkpoint, recovery_point=point, cleaned_to=cleaned_to, contiguous_from=contiguous_from
-        )
+        self.checkpoint = replace(self.checkpoint, recovery_point=point, cleaned_to=cleaned_to)
         self.watermark = min(self.watermark, end)
         self.save(durable=True)
 
@@ -165,6 +164,7 @@ class LogState:
         for epoch, start in self.epochs.entries():
             opened.epochs.assign(epoch, min(start, self.end))
         self.epochs = opened.epochs
+        self._gaps = opened.gaps
         self.checkpoint = replace(opened.checkpoint, recovery_point=self.end)
         self.failure = None
 
@@ -185,14 +185,27 @@ class LogState:
         self.checkpoint = replace(self.checkpoint, cleaned_to=offset, cleanings=cleanings)
         self.save()
 
-    def permit_gap(self, offset: int) -> None:
-        """Note that there may be gaps between segments up to `offset`, before there are. Raises StorageError as above.
+    # -- gaps
 
-        Else an opening takes a gap for records that a crash has lost.
+    def permit_gap(self, first: int, end: int) -> None:
+        """Before there is a gap between segments: the offsets from `first` to before `end` may be missing.
+
+        Raises StorageError; then there must be none.
         """
-        if offset > self.checkpoint.contiguous_from:
-            self.checkpoint = replace(self.checkpoint, contiguous_from=offset)
-            self.save(durable=True)
+        if not self._gaps.have(first, end):
+            self._write_gaps(self._gaps.with_one(first, end, self.checkpoint.recovery_point))
+
+    def keep_gaps_before(self, end: int) -> None:
+        """The log was cut at `end`: a gap behind it would be a loss. Raises StorageError."""
+        if self._gaps.before(end) != self._gaps:
+            self._write_gaps(self._gaps.before(end))
+
+    def _write_gaps(self, gaps: Gaps) -> None:
+        try:
+            save_gaps(self.directory, gaps, self.writer)
+        except OSError as error:
+            raise StorageError(f"cannot write the gaps of {self.directory}: {error}") from error
+        self._gaps = gaps
 
     def save(self, *, durable: bool = False) -> None:
         """Write start, watermark and recovery point for the next opening, if they have moved. Raises StorageError."""

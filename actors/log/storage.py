@@ -73,7 +73,7 @@ class Storage:
         a crash that has cut the segment before.
         """
         if end - self._state.end > MAX_RELATIVE_OFFSET + 1:
-            self._state.permit_gap(base)
+            self._state.permit_gap(self._state.end, base)
             self.begin_segment(base)
         else:
             self.begin_segment(self._state.end)

@@ -3,10 +3,13 @@
 After a crash at any step, opening the log finds a state that it understands.
 """
 
+import contextlib
+
+from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.flush import Flushing
 from actors.log.recovery import rebuild_producers, snapshots
-from actors.log.segment import Segment
+from actors.log.segment import BrokenChainError, Segment
 from actors.log.state import LogState
 from actors.log.storage import Storage
 
@@ -26,7 +29,7 @@ class Truncation:
             return
         found = state.segments.find(offset)
         end = min(offset, found[1].base_offset) if found else offset
-        if end < state.start:
+        if end < max(state.start, state.segments.bases()[0]):
             self.reset_to(end)
             return
         state.forget_after(end)
@@ -64,7 +67,7 @@ class Truncation:
         if offset <= state.end:
             return
         state.must_be_usable()
-        state.permit_gap(offset)
+        state.permit_gap(state.end, offset)
         if state.segments.active.size_bytes:
             self._storage.begin_segment(offset)
         else:
@@ -78,3 +81,17 @@ class Truncation:
         state.replace_producers(rebuild_producers(state.directory, list(state.segments), end, 0))
         state.writer.fsync_directory(state.directory)
         state.save()
+        try:
+            state.keep_gaps_before(end)
+            state.permit_gap(self._reached(), end)  # to where the next segment may begin
+        except StorageError as error:
+            state.fail(str(error))
+            raise
+
+    def _reached(self) -> int:
+        """The offset after the last record in the active segment, which the log's end may be past."""
+        active = self._state.segments.active
+        with contextlib.suppress(BrokenChainError):
+            if (last := active.last_batch()) is not None:
+                return last.last_offset + 1
+        return active.base_offset

@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
@@ -14,7 +17,6 @@ from tests.support.log_helpers import (
     COMPACT,
     NOW_MS,
     FullDisk,
-    all_bytes,
     append,
     clean,
     content,
@@ -47,23 +49,26 @@ def five_segments(folder: Path, flushed: int = 0) -> None:
     log.abandon()
 
 
-@pytest.mark.parametrize("checkpoint", [True, False])
 @pytest.mark.parametrize(("base", "batches"), [(0, 0), (0, 1), (2, 0), (2, 1), (6, 0), (6, 1)])
 def test_a_closed_segment_that_lost_whole_batches_is_where_the_log_ends(
-    tmp_path: Path, checkpoint: bool, base: int, batches: int
+    tmp_path: Path, base: int, batches: int
 ) -> None:
     five_segments(tmp_path)
     assert not (tmp_path / "log.checkpoint").exists(), "nothing was flushed"
-    if checkpoint:
-        log = open_log(tmp_path, **SMALL)
-        log.write_checkpoint()
-        log.abandon()
     shorten(tmp_path, base, batches)
     log = open_log(tmp_path, **SMALL)
     assert log.log_end_offset == base + batches
     assert segments(tmp_path) == list(range(0, base + 1, 2))
     assert append(log, values(b"next")) == base + batches
     assert [offset for offset, _, _ in content(log)] == list(range(base + batches + 1))
+    log.abandon()
+
+
+def test_where_no_power_was_lost_nothing_is_cut(tmp_path: Path) -> None:
+    five_segments(tmp_path)
+    shorten(tmp_path, 2, 1)
+    log = open_log(tmp_path, power_lost=False, **SMALL)
+    assert (log.log_end_offset, segments(tmp_path)) == (9, [0, 2, 4, 6, 8])
     log.abandon()
 
 
@@ -152,47 +157,30 @@ GAPS = [
 ]
 
 
-class Power(FullDisk):
-    """A disk that remembers the newest checkpoint that a loss of power cannot take."""
-
-    durable: bytes | None = None
-
-    def write_atomically(self, path: Path, data: bytes, *, durable: bool = True) -> None:
-        super().write_atomically(path, data, durable=durable)
-        if path.name == "log.checkpoint" and durable:
-            self.durable = data
-
-
-def lose_power(folder: Path, disk: Power) -> None:
-    """Of the checkpoints, only what is durable is left."""
-    path = folder / "log.checkpoint"
-    if disk.durable is None:
-        remove_files([path])
-    else:
-        path.write_bytes(disk.durable)
+def lose_power(folder: Path) -> None:
+    """The small files that are not written durably are gone."""
+    (folder / "log.checkpoint").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("power", [True, False])
 @pytest.mark.parametrize("make", GAPS)
 def test_a_gap_that_is_no_loss_cuts_no_log(tmp_path: Path, make: Callable[[PartitionLog], None], power: bool) -> None:
-    disk = Power()
-    log = open_log(tmp_path, writer=disk, **COMPACT)
+    log = open_log(tmp_path, **COMPACT)
     make(log)
     append(log, values(b"last"), log.leader_epoch)
     before, end = content(log), log.log_end_offset
     for _ in range(2):
         log.abandon()
         if power:
-            lose_power(tmp_path, disk)
-        log = open_log(tmp_path, writer=disk, **COMPACT)
+            lose_power(tmp_path)
+        log = open_log(tmp_path, **COMPACT)
         assert (content(log), log.log_end_offset) == (before, end)
     log.abandon()
 
 
 @pytest.mark.parametrize("make", GAPS)
 def test_after_a_gap_that_is_no_loss_another_is_found(tmp_path: Path, make: Callable[[PartitionLog], None]) -> None:
-    disk = Power()
-    log = open_log(tmp_path, writer=disk, **COMPACT)
+    log = open_log(tmp_path, **COMPACT)
     make(log)
     log.roll()
     first = log.log_end_offset
@@ -203,16 +191,15 @@ def test_after_a_gap_that_is_no_loss_another_is_found(tmp_path: Path, make: Call
     append(log, values(b"lost too"), log.leader_epoch)
     log.abandon()
     os.truncate(tmp_path / f"{first:020d}.log", size)
-    lose_power(tmp_path, disk)
-    log = open_log(tmp_path, writer=disk, **COMPACT)
+    lose_power(tmp_path)
+    log = open_log(tmp_path, **COMPACT)
     assert log.log_end_offset == first + 1
     assert content(log)[-1] == (first, b"k", b"kept")
     log.abandon()
 
 
 def test_a_loss_is_found_where_a_gap_was_before_the_log_was_truncated(tmp_path: Path) -> None:
-    disk = Power()
-    log = open_log(tmp_path, writer=disk, **SMALL)
+    log = open_log(tmp_path, **SMALL)
     append(log, values(b"v" * 20))
     log.skip_to(40)
     append(log, values(b"v" * 20))
@@ -222,40 +209,163 @@ def test_a_loss_is_found_where_a_gap_was_before_the_log_was_truncated(tmp_path: 
     log.abandon()
     assert segments(tmp_path) == [0, 2, 4]
     shorten(tmp_path, 2, 1)
-    lose_power(tmp_path, disk)
-    log = open_log(tmp_path, writer=disk, **SMALL)
+    lose_power(tmp_path)
+    log = open_log(tmp_path, **SMALL)
     assert log.log_end_offset == 3
     log.abandon()
 
 
+@pytest.mark.parametrize("content_of_file", [None, b"garbage", b"{}", b"[]", b'{"version": 2, "pairs": []}'])
 @pytest.mark.parametrize("make", GAPS)
-def test_gaps_of_an_earlier_build_cut_no_log(tmp_path: Path, make: Callable[[PartitionLog], None]) -> None:
-    """Its checkpoint does not say where they are. From the end of such a log on they are known."""
+def test_gaps_of_an_earlier_build_cut_no_log(
+    tmp_path: Path, make: Callable[[PartitionLog], None], content_of_file: bytes | None
+) -> None:
+    """It does not say where they are. From the end of such a log on they are known."""
     log = open_log(tmp_path, **COMPACT)
     make(log)
-    log.write_checkpoint(durable=True)
-    path = tmp_path / "log.checkpoint"
+    append(log, values(b"v"), log.leader_epoch)
+    before, end = content(log), log.log_end_offset
     log.abandon()
-    fields = json.loads(path.read_bytes())
-    del fields["contiguous_from"]
-    path.write_text(json.dumps({**fields, "recovery_point": 0}))
-    with_gaps = open_log(tmp_path, **COMPACT)
-    assert all_bytes(with_gaps) == all_bytes(log)
-    assert with_gaps.checkpoint.contiguous_from == with_gaps.log_end_offset == log.log_end_offset
-    with_gaps.abandon()
+    path = tmp_path / "segment-gaps"
+    path.unlink() if content_of_file is None else path.write_bytes(content_of_file)
+    lose_power(tmp_path)
+    log = open_log(tmp_path, **COMPACT)
+    assert (content(log), log.log_end_offset) == (before, end)
+    append(log, values(b"kept"), log.leader_epoch)
+    log.roll()
+    size = log.segments.active.size_bytes
+    append(log, values(b"lost"), log.leader_epoch)
+    log.roll()
+    append(log, values(b"lost too"), log.leader_epoch)
+    log.abandon()
+    os.truncate(tmp_path / f"{end + 1:020d}.log", size)
+    log = open_log(tmp_path, **COMPACT)
+    assert log.log_end_offset == end + 1
+    log.abandon()
 
 
-def test_a_log_that_cannot_write_down_where_a_gap_is_makes_none(tmp_path: Path) -> None:
-    disk = Power()
+def by_compacting(log: PartitionLog) -> None:
+    clean(log)
+
+
+def by_jumping(log: PartitionLog) -> None:
+    log.append_as_follower(values(b"v", base_offset=5_000_000_000, leader_epoch=99), NOW_MS)
+
+
+@pytest.mark.parametrize("make", [by_compacting, lambda log: log.skip_to(70), by_jumping])
+def test_a_log_that_cannot_write_down_where_a_gap_is_makes_none(
+    tmp_path: Path, make: Callable[[PartitionLog], object]
+) -> None:
+    disk = FullDisk()
     log = open_log(tmp_path, writer=disk, **COMPACT)
-    put(log, (b"key", b"v"))
+    for number in range(30):
+        append(log, values(b"v" * 40, key=b"%d" % (number if number % 3 == 0 else -1)), epoch=number)
+    log.roll()
+    log.flush()
+    before, names = content(log), segments(tmp_path)
     disk.file_error = OSError(28, "No space left on device")
-    with pytest.raises(StorageError, match="cannot write the checkpoint"):
-        log.skip_to(40)
-    assert (log.log_end_offset, segments(tmp_path)) == (1, [0])
+    with pytest.raises(StorageError, match="cannot write the gaps"):
+        make(log)
+    assert (content(log), log.log_end_offset, segments(tmp_path)) == (before, 30, names)
+    assert not list(tmp_path.glob("*.cleaned"))
     disk.file_error = None
+    make(log)
+    append(log, values(b"last"), epoch=100)
+    before, end = content(log), log.log_end_offset
+    log.abandon()
+    lose_power(tmp_path)
+    log = open_log(tmp_path, **COMPACT)
+    assert (content(log), log.log_end_offset) == (before, end)
+    log.abandon()
+
+
+def test_a_loss_before_a_gap_is_found(tmp_path: Path) -> None:
+    five_segments(tmp_path)
+    log = open_log(tmp_path, power_lost=False, **SMALL)
     log.skip_to(40)
-    assert (log.log_end_offset, segments(tmp_path)) == (40, [0, 40])
+    append(log, values(b"v"))
+    log.abandon()
+    shorten(tmp_path, 2, 1)
+    log = open_log(tmp_path, **SMALL)
+    assert log.log_end_offset == 3
+    log.abandon()
+
+
+@pytest.mark.parametrize("end", [30, 50])
+@pytest.mark.parametrize("power_lost", [True, False])
+def test_a_log_truncated_into_a_gap_within_a_segment_keeps_what_follows(
+    tmp_path: Path, end: int, power_lost: bool
+) -> None:
+    log = open_log(tmp_path, **SMALL)
+    for offset in (0, 50):
+        log.append_as_follower(values(b"v", base_offset=offset, leader_epoch=0), NOW_MS)
+    log.truncate_to(end)
+    log.roll()
+    append(log, values(b"next"))
+    assert (segments(tmp_path), log.log_end_offset) == ([0, end], end + 1)
+    log.abandon()
+    lose_power(tmp_path)
+    log = open_log(tmp_path, power_lost=power_lost, **SMALL)
+    assert [offset for offset, _, _ in content(log)] == [0, end]
+    log.abandon()
+
+
+def test_a_log_that_cannot_write_down_that_its_end_is_in_a_gap_takes_no_appends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk()
+    log = open_log(tmp_path, writer=disk, **SMALL)
+    for offset in (0, 50):
+        log.append_as_follower(values(b"v", base_offset=offset, leader_epoch=0), NOW_MS)
+    write = disk.write_atomically
+
+    def write_others(path: Path, data: bytes, *, durable: bool = True) -> None:
+        if path.name == "segment-gaps":
+            raise OSError(28, "No space left on device")
+        write(path, data, durable=durable)
+
+    monkeypatch.setattr(disk, "write_atomically", write_others)
+    with pytest.raises(StorageError, match="cannot write the gaps"):
+        log.truncate_to(50)
+    with pytest.raises(StorageError, match=r"takes no appends: .*cannot write the gaps"):
+        append(log, values(b"next"))
+    monkeypatch.undo()
+    job = log.repairs.begin(NOW_MS)
+    assert job is not None
+    job.run()
+    log.repairs.finish(job)
+    assert append(log, values(b"next")) == 1
+    log.abandon()
+
+
+def test_a_log_that_lost_its_end_forgets_gaps_behind_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, **SMALL)
+    append(log, values(b"v" * 20))
+    log.skip_to(40)
+    append(log, values(b"v" * 20))
+    log.abandon()
+    (tmp_path / f"{40:020d}.log").unlink()
+    log = open_log(tmp_path, **SMALL)
+    for _ in range(4):
+        append(log, values(b"v" * 20))
+    log.skip_to(60)
+    log.abandon()
+    assert segments(tmp_path) == [0, 2, 4, 60]
+    shorten(tmp_path, 2, 1)
+    log = open_log(tmp_path, **SMALL)
+    assert log.log_end_offset == 3
+    log.abandon()
+
+
+def test_many_gaps_are_forgotten_once_all_before_them_is_on_disk(tmp_path: Path) -> None:
+    log = open_log(tmp_path, **SMALL)
+    for number in range(20):
+        log.skip_to(log.log_end_offset + 10)
+        append(log, values(b"v"))
+        if number == 17:
+            log.flush()
+    found = json.loads((tmp_path / "segment-gaps").read_bytes())
+    assert (found["settled_to"], found["pairs"]) == (198, [[198, 208], [209, 219]])
     log.abandon()
 
 
@@ -265,3 +375,60 @@ def test_a_full_segment_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     assert segments(tmp_path) == [0, 1, 1001]
     assert [offset for offset, _, _ in content(log)] == [0, 1000, 2000]
     log.abandon()
+
+
+# --- whatever has been done to a log ---
+
+STEPS = st.one_of(
+    st.tuples(st.just("append"), st.sampled_from([0, 0, 0, 1, 30, 5_000_000_000])),
+    st.tuples(st.just("truncate"), st.integers(0, 100)),
+    st.tuples(st.just("skip"), st.integers(1, 50)),
+    st.tuples(st.just("reset"), st.integers(0, 50)),
+    st.tuples(st.sampled_from(["roll", "flush", "compact", "reopen", "retain"]), st.just(0)),
+)
+
+
+def do(log: PartitionLog, step: str, number: int) -> None:
+    end = log.log_end_offset
+    if step == "append":
+        batch = values(b"v" * 100, key=b"%d" % (end % 3), base_offset=end + number, leader_epoch=0)
+        log.append_as_follower(batch, NOW_MS)
+        log.advance_high_watermark(log.log_end_offset)
+    elif step == "truncate":
+        log.truncate_to(log.log_start_offset + (end - log.log_start_offset) * number // 100)
+    elif step == "skip":
+        log.skip_to(end + number)
+    elif step == "reset":
+        log.reset_to(number)
+    elif step == "compact":
+        clean(log)
+    elif step == "retain":
+        log.advance_start(log.log_start_offset + 1)
+        remove_files(log.retention.apply(NOW_MS))
+    elif step in ("roll", "flush"):
+        getattr(log, step)()
+
+
+def since(log: PartitionLog, start: int) -> list[tuple[int, bytes | None, bytes | None]]:
+    """The records from an offset on: a batch may begin before it."""
+    return [each for each in content(log) if each[0] >= start]
+
+
+@given(steps=st.lists(STEPS, max_size=25))
+@settings(max_examples=300)
+def test_a_loss_of_power_that_takes_no_segment_takes_no_record(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    log = open_log(folder, **COMPACT)
+    for step, number in [*steps, ("reopen", 0)]:
+        if step == "reopen":
+            start = log.log_start_offset
+            before = since(log, start)
+            log.abandon()
+            lose_power(folder)
+            log = open_log(folder, **COMPACT)
+            assert since(log, start) == before, "only what was before the start may be there again"
+        do(log, step, number)
+    log.abandon()
+    shutil.rmtree(folder)

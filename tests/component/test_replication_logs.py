@@ -280,3 +280,16 @@ def test_a_log_that_skips_ends_there_also_when_it_is_opened_again(tmp_path: Path
     again = PartitionLog.open(tmp_path / "a", LogConfig(), REAL_WRITER, clean_shutdown=False, now_ms=0)
     assert again.log_end_offset == 11
     again.close()
+
+
+def test_a_log_that_skipped_from_its_start_goes_back_to_before_its_first_segment(tmp_path: Path) -> None:
+    log = partition_log(tmp_path / "a")
+    log.skip_to(10)
+    log.truncate_to(4)
+    assert log.append_as_leader(build_batch([(None, b"x", (), 1)]), 0, 1).base_offset == 4
+    assert log.log_end_offset == 5
+    assert len(log.read_with_end(4, 100)[0]) > 0
+    log.close()
+    again = PartitionLog.open(tmp_path / "a", LogConfig(), REAL_WRITER, clean_shutdown=True, now_ms=0)
+    assert (again.log_start_offset, again.log_end_offset) == (4, 5)
+    again.close()

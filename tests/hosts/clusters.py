@@ -76,7 +76,7 @@ class OnHosts:
         return all(any(shard["state"] == "Spare" for shard in broker["shards"]) for broker in brokers)
 
     def status(self) -> dict[str, Any]:
-        """What `coterie status` says."""
+        """The answer of `coterie status`."""
         found: dict[str, Any] = json.loads(self.command("status", "--format", "json"))
         return found
 

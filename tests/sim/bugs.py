@@ -43,7 +43,6 @@ from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.writer import Writer
 from actors.links.relay import PAYLOADS
 from actors.log import data_dir, recovery
-from actors.log.checkpoint import UNKNOWN
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
 from actors.records.errors import Refusal
@@ -219,8 +218,7 @@ def flush_per_message_skipped() -> Changes:
 @bug
 def lost_batches_leave_a_hole() -> Changes:
     """A log goes on behind a closed segment whose last batches a crash has taken."""
-    load = recovery.load_checkpoint
-    return [(recovery, "load_checkpoint", lambda directory: replace(load(directory), contiguous_from=UNKNOWN))]
+    return [(recovery, "load_gaps", lambda directory: None)]
 
 
 # --- leadership -------------------------------------------------------------------------------------------------

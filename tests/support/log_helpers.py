@@ -32,8 +32,12 @@ def config(**settings: str) -> LogConfig:
     return log_config(texts, BrokerConfig.from_mapping(expiration))
 
 
-def open_log(path: Path, *, clean: bool = False, writer: FileWriter = REAL_WRITER, **settings: str) -> PartitionLog:
-    return PartitionLog.open(path, config(**settings), writer, clean_shutdown=clean, now_ms=NOW_MS)
+def open_log(
+    path: Path, *, clean: bool = False, power_lost: bool = True, writer: FileWriter = REAL_WRITER, **settings: str
+) -> PartitionLog:
+    return PartitionLog.open(
+        path, config(**settings), writer, clean_shutdown=clean, power_lost=power_lost, now_ms=NOW_MS
+    )
 
 
 def machine(writer: FileWriter = REAL_WRITER, boot: Callable[[], bytes] = REAL.kernel.boot) -> Machine:
