@@ -44,7 +44,7 @@ class CommittedGroups:
         self._state = DurableState()
         self._places: dict[str, _Place] = {}
         self._emptied: set[str] = set()
-        """Groups that had no members before their last batch, or for a moment in it."""
+        """Groups that had no members before their last batch, or for a moment in it, or by their coordinator."""
         self.happened = Counter[str]()
         """Counts the groups with members that got the other protocol."""
 
@@ -82,6 +82,10 @@ class CommittedGroups:
         for group_id in dict.fromkeys(change.group_id for change in changes):
             computed = any(isinstance(each, AssignmentEpoch) and each.group_id == group_id for each in changes)
             self._judge(group_id, is_new_target=computed)
+
+    def emptied(self, group_id: str) -> None:
+        """A coordinator knows a classic group without members. The log need not come to say so: its write may fail."""
+        self._emptied.add(group_id)
 
     def _is_empty_by(self, change: object) -> bool:
         """True if the record says that its group has no members.

@@ -91,6 +91,7 @@ class Witness(Inspector):
             (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
             (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
+            (ClassicGroup, "become_empty", self._watch_emptied(ClassicGroup.become_empty)),
             (Rebalancer, "watch", self._watch_sessions(Rebalancer.watch)),
             (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (ClassicOperations, "resume", self._watch_resume(ClassicOperations.resume)),
@@ -118,6 +119,13 @@ class Witness(Inspector):
             return moved
 
         return advance_high_watermark
+
+    def _watch_emptied(self, product: Any) -> Any:
+        def become_empty(group: ClassicGroup, wall_ms: int) -> None:
+            product(group, wall_ms)
+            self.logs.groups.emptied(group.group_id)
+
+        return become_empty
 
     def _watch_follower(self, product: Any) -> Any:
         def on_push(replica: FollowerReplica, push: Push, now_ms: int) -> Ack:

@@ -231,6 +231,35 @@ def test_after_a_failure_the_next_heartbeat_says_everything_at_the_same_epoch(co
     assert says(script.next_beat()) == set()
 
 
+def test_after_a_failure_a_heartbeat_names_also_what_is_being_taken_over() -> None:
+    """Else the coordinator takes it for given up, and another member has it when this one begins with it."""
+    script = Script().stable("t-0")
+    script.next_beat()
+    script.answer(3, "t-0", "t-1")
+    script.next_beat()
+    assert (script.state, says(script.beat)) == (S.RECONCILING, set())
+    script.answer(code=14)
+    beat = script.next_beat()
+    assert (script.state, says(beat), owned_in(beat)) == (S.RECONCILING, EVERYTHING, tps("t-0", "t-1"))
+    script.answer(3)
+    assert says(script.next_beat()) == set()
+    script.answer(3)
+    script.poll()
+    assert (script.state, owned_in(script.beat)) == (S.STABLE, tps("t-0", "t-1"))
+
+
+def test_after_a_failure_a_heartbeat_still_names_what_is_being_given_up() -> None:
+    script = Script().stable("t-0", "t-1")
+    script.next_beat()
+    script.answer(2, "t-0")
+    script.next_beat()
+    script.answer(code=14)
+    assert owned_in(script.next_beat()) == tps("t-0", "t-1")
+    script.answer(2)
+    script.poll()
+    assert (script.state, owned_in(script.beat)) == (S.STABLE, tps("t-0"))
+
+
 # --- times ---
 
 

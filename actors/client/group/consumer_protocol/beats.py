@@ -75,8 +75,14 @@ class Beats:
         request.rack_id = self._config.client_rack
         return request
 
-    def beat(self, member_id: str, epoch: int, wish: Wish, owned: Received) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat with what the coordinator has not been told yet."""
+    def beat(
+        self, member_id: str, epoch: int, wish: Wish, owned: Received, coming: IdPartitions = frozenset()
+    ) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat with what the coordinator has not been told yet.
+
+        `coming` are partitions that the member is taking over, and may own by the time that this is read: where it says
+        what is owned, it says them, too.
+        """
         said, config = self._said, self._config
         request = self._plain(member_id, epoch)
         if not said.timeout:
@@ -89,7 +95,7 @@ class Beats:
         if config.group_remote_assignor != said.assignor:
             request.server_assignor = config.group_remote_assignor
         if owned != said.owned:
-            request.topic_partitions = _by_topic(owned.partitions)
+            request.topic_partitions = _by_topic(owned.partitions | coming)
         self._has_expression = self._has_expression or wish.expression is not None
         self._said = _Said(True, wish.names, wish.expression, config.group_remote_assignor, owned)
         return request
