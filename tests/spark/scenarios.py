@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from spark_bridge.executor_changes import SessionExecutors
 from tests.spark.support import FAST, FAST_JVM, FAST_SPARK, SMALL, executor_nodes, full_status, jvms, wait_until
 
 
-def two_nodes(folder: str) -> dict[str, Any]:
-    """Two Ray nodes of two CPUs, a broker on one of them, and the other's CPUs taken: twice a session."""
+@contextlib.contextmanager
+def _two_nodes(folder: str) -> Iterator[list[str]]:
+    """Two Ray nodes of two CPUs, a broker on one of them, and the other's CPUs taken; the brokers' Ray nodes."""
     import ray
 
     from actors.cluster import Cluster
@@ -34,20 +36,38 @@ def two_nodes(folder: str) -> dict[str, Any]:
             other = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] not in beside)
             taken = ray.util.placement_group([{"CPU": 2}], bundle_label_selector=[{"ray.io/node-id": other}])
             assert taken.wait(60)
-            found: dict[str, Any] = {"brokers": sorted(beside), "sessions": [_session(2)]}
-            secret = Path(folder) / "spark-secret"
-            found["encrypted"] = [_refusal(encrypted=each) for each in (True, str(secret))]
-            write_secret(secret)
-            found["sessions"].append(_session(1, encrypted=str(secret)))
-            found["too_many"] = _refusal(num_executors=5)
-            broken = {**FAST_SPARK, "spark.driver.extraJavaOptions": "-javaagent:/nowhere.jar"}
-            found["broken"] = _refusal(executor_memory=SMALL, configs=broken)
-            found["names_left"] = ray.util.list_named_actors()
-            found["groups"] = sorted(g["state"] for g in ray.util.placement_group_table().values())
-        return found
+            yield sorted(beside)
     finally:
         ray.shutdown()
         nodes.shutdown()
+
+
+def two_nodes(folder: str) -> dict[str, Any]:
+    """Twice a session beside the broker, the second one encrypted."""
+    with _two_nodes(folder) as brokers:
+        secret = Path(folder) / "spark-secret"
+        write_secret(secret)
+        return {"brokers": brokers, "sessions": [_session(2), _session(1, encrypted=str(secret))], **_left()}
+
+
+def refused_on_two_nodes(folder: str) -> dict[str, Any]:
+    """Sessions that do not start there."""
+    with _two_nodes(folder):
+        broken = {**FAST_SPARK, "spark.driver.extraJavaOptions": "-javaagent:/nowhere.jar"}
+        return {
+            "encrypted": [_refusal(encrypted=each) for each in (True, str(Path(folder) / "spark-secret"))],
+            "too_many": _refusal(num_executors=5),
+            "broken": _refusal(executor_memory=SMALL, configs=broken),
+            **_left(),
+        }
+
+
+def _left() -> dict[str, Any]:
+    """The actors and placement groups that Ray knows, those of the cluster aside."""
+    import ray
+
+    groups = sorted(group["state"] for group in ray.util.placement_group_table().values())
+    return {"names_left": ray.util.list_named_actors(), "groups": groups}
 
 
 def _session(count: int, **more: Any) -> dict[str, Any]:

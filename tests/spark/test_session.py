@@ -119,22 +119,25 @@ def test_executors_run_on_the_brokers_node(cluster: Cluster, spark: SparkSession
 # --- in processes of their own ---
 
 
-def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twice_in_a_process(
-    without_java: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def wrong_java(without_java: Path, tmp_path: Path) -> str:
+    """A PATH with another Java than the one that is needed."""
     java = tmp_path / "wrong" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
     java.chmod(0o755)
-    found = run_scenario(f"two_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
+    return f"{java.parent}{os.pathsep}{without_java}"
+
+
+def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twice_in_a_process(
+    wrong_java: str, tmp_path: Path
+) -> None:
+    found = run_scenario(f"two_nodes({str(tmp_path / 'data')!r})", PATH=wrong_java)
     assert "WARN" not in found["stderr"]
     first, second = found["sessions"]
     assert first["nodes"] == found["brokers"] * 2
     assert second["nodes"] == found["brokers"]
     assert [each["encrypts"] for each in (first, second)] == ["false", "true"]
-    on_one, without = found["encrypted"]
-    assert "encrypted=True is for a Ray of one node" in on_one
-    assert re.search("encrypted='.*/spark-secret' on Ray node .*: No such file", without)
     for each in (first, second):
         assert each["rows"] == 100
         assert each["fixed"] == "on a Ray of several nodes, RayDP gives each executor of the session a fixed place"
@@ -143,15 +146,24 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
         assert each["log_bytes"] > 0
         assert not each["log_left"], "there was nothing to look for"
         assert each["left"] == []
+    assert found["names_left"] == []
+    assert found["groups"] == ["CREATED", "REMOVED", "REMOVED"], "the placement groups of all sessions are gone"
+
+
+def test_on_several_nodes_a_session_that_cannot_start_says_why_and_leaves_nothing(
+    wrong_java: str, tmp_path: Path
+) -> None:
+    found = run_scenario(f"refused_on_two_nodes({str(tmp_path / 'data')!r})", PATH=wrong_java)
+    on_one, without = found["encrypted"]
+    assert "encrypted=True is for a Ray of one node" in on_one
+    assert re.search("encrypted='.*/spark-secret' on Ray node .*: No such file", without)
     assert "num_executors=5 with executor_cores=1 and executor_memory=1024m do not fit" in found["too_many"]
     assert "Spark session 'refused' did not start" in found["broken"]
     log = Path(found["broken"].rpartition("the log is ")[2])
     assert "/nowhere.jar" in log.read_text(), "the JVM's own words"
     log.unlink()
     assert found["names_left"] == []
-    assert found["groups"] == ["CREATED", "REMOVED", "REMOVED", "REMOVED"], (
-        "the placement groups of all sessions are gone"
-    )
+    assert found["groups"] == ["CREATED", "REMOVED"]
 
 
 def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_java: Path) -> None:

@@ -26,8 +26,7 @@ of the assignment is taken over meanwhile (`assignments`).
 named, one at a time. After a failure the next heartbeat has all fields, after a backoff and at the same epoch. So a
 lost answer does no harm. It also names the partitions that are just being taken over, which Kafka's client leaves out:
 a coordinator that has changed its mind could give them to another member before it hears of them. Unlike in Kafka's
-client, a join waits for the backoff, too, to spare a coordinator that
-loads.
+client, a join waits for the backoff, too, to spare a coordinator that loads.
 
 **Expulsion.** A member whose session has ended is told so by its next heartbeat (110 or 25). Until then it could return
 records that another member already reads. So it returns none after the default session timeout without an answered
