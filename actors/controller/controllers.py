@@ -38,7 +38,8 @@ class Controllers:
         if not others:
             raise ClusterError(f"cluster {self._cluster!r} was started with one controller, and can have no more")
         spec, _ = self._handle.ask("in_force")
-        start_another(self._ray, self._cluster, controller_id, _own(spec), others)
+        marks = self._handle.ask("join_info")[2]
+        start_another(self._ray, self._cluster, controller_id, _own(spec), others, marks)
         self._handle.ask("add_controller", controller_id, timeout_s, within_s=timeout_s + _MORE_SECONDS)
 
     def remove(self, controller_id: int, timeout_s: float = _TIMEOUT_SECONDS) -> None:

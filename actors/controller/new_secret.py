@@ -137,7 +137,7 @@ def why_not_through_ray(config: BrokerConfig, secret_file: str, who: str, *, tok
     """
     named = config.text("coterie.secret.file")
     if named:
-        return f"coterie.secret.file={named} is set: no secret goes through Ray"
+        return f"coterie.secret.file={named} is set: no secret goes through Ray; put that file on the node of {who}"
     if config.link_security.encrypts:
         return (
             f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "

@@ -26,6 +26,7 @@ from actors.controller.by_name import (
 from actors.controller.driver_ray import ActorName, DriverRay, FoundActor, GetTimeoutError, RayActorError, RayError
 from actors.controller.secret_handover import give_secret
 from actors.controller.spec import ControllerSpec, VoterStart
+from actors.links.secret import Marks
 from actors.links.versions import OWN
 from actors.log.files import REAL_WRITER
 from actors.runtime.controllers import leading_of, name_of
@@ -195,11 +196,12 @@ def _keep_places(folder: Path, nodes: Mapping[int, Node]) -> None:
 
 
 def start_another(
-    ray: DriverRay, cluster: str, controller_id: int, spec: ControllerSpec, others: Mapping[int, str]
+    ray: DriverRay, cluster: str, controller_id: int, spec: ControllerSpec, others: Mapping[int, str], marks: Marks
 ) -> FoundActor:
     """Start one more controller, on the node that has its log, or on one without a controller. Returns its actor.
 
-    One of its id that runs already is that. `others` has the addresses of the other ones, by id. Raises ClusterError.
+    One of its id that runs already is that. `others` has the addresses of the other ones, by id; `marks` are those of
+    the cluster's secrets. Raises ClusterError.
     """
     if name_of(controller_id) in actors_of(ray, cluster):
         with contextlib.suppress(ValueError):
@@ -210,7 +212,7 @@ def start_another(
         node = _place_another(ray.nodes(), known.get(controller_id), others.values())
     except PlacementError as error:
         raise ClusterError(str(error)) from None
-    give_secret(ray, spec, [node])
+    give_secret(ray, spec, [node], marks)
     voters = tuple(sorted({*others, controller_id}))
     actor = _start_at(ray, node, VoterStart(OWN, spec, controller_id, voters, founds=False))
     try:

@@ -7,11 +7,14 @@ segment before, and the log ends there. A gap is in this file, durably, before i
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from actors.log.files import FILE_MODE, FileWriter
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "segment-gaps"
 _VERSION: Final = 1
@@ -51,8 +54,9 @@ class Gaps:
 
 def load_gaps(directory: Path) -> Gaps | None:
     """Those in the folder's file; None if it is missing, as in a log of an earlier build, or cannot be read."""
+    path = directory / FILE_NAME
     try:
-        content = (directory / FILE_NAME).read_bytes()
+        content = path.read_bytes()
         if content == b"":
             return Gaps()
         found = json.loads(content)
@@ -60,7 +64,10 @@ def load_gaps(directory: Path) -> Gaps | None:
             return None
         pairs = tuple((int(low), int(high)) for low, high in found["pairs"])
         return Gaps(int(found["settled_to"]), pairs)
-    except (OSError, ValueError, TypeError, KeyError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        logger.warning("%s cannot be read: no gap is taken for a loss: %s", path, error)
         return None
 
 

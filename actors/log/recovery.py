@@ -268,7 +268,7 @@ class _Opening:
 
     def _has_lost_its_end(self, segment: Segment, end: int) -> bool:
         """True if the disk has not kept the last batches of a closed segment, which should end at `end`."""
-        reached = max(segment.base_offset, self._seen[segment].next_offset)
+        reached = max(segment.base_offset, self._seen[segment].next_offset, self._checkpoint.log_start_offset)
         if not self._power_lost or self._gaps is None or self._gaps.have(reached, end):
             return False
         logger.warning("%s ends at %d, and the next segment begins at %d", segment.path, reached, end)
@@ -306,13 +306,17 @@ class _Opening:
 
     def _settle_gaps(self, names: list[str], end: int) -> Gaps:
         """The gaps that there may be. A log that is new has none, one of an earlier build may have some anywhere."""
-        if self._gaps is not None:
-            return self._gaps.before(end)
-        if not _numbered(names, LOG_SUFFIX):
-            begin_gaps(self._directory)
-            return Gaps()
-        gaps = Gaps(settled_to=end)
-        save_gaps(self._directory, gaps, self._writer)
+        bases = _numbered(names, LOG_SUFFIX)
+        found = self._gaps if self._gaps is not None else Gaps(settled_to=end if bases else 0)
+        gaps = found.before(end)
+        try:
+            if self._gaps is None and len(bases) < 2:
+                begin_gaps(self._directory)
+                return Gaps()
+            if gaps != self._gaps:
+                save_gaps(self._directory, gaps, self._writer)
+        except OSError as error:  # nothing is cut without it
+            logger.warning("%s: cannot write its gaps: %s", self._directory, error)
         return gaps
 
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:

@@ -73,10 +73,26 @@ class Storage:
         a crash that has cut the segment before.
         """
         if end - self._state.end > MAX_RELATIVE_OFFSET + 1:
-            self._state.permit_gap(self._state.end, base)
-            self.begin_segment(base)
+            self.begin_after_gap(base)
         else:
             self.begin_segment(self._state.end)
+
+    def begin_after_gap(self, base_offset: int) -> None:
+        """Begin a segment at `base_offset`, with nothing from the log's end to there.
+
+        An empty active segment goes, as its name alone says where the log ends. After StorageError nothing has changed.
+        """
+        state = self._state
+        state.permit_gap(state.end, base_offset)
+        try:
+            if state.segments.active.size_bytes:
+                self.begin_segment(base_offset)
+            else:
+                self._replace_empty(base_offset)
+        except StorageError:
+            with contextlib.suppress(StorageError):
+                state.keep_gaps_before(state.end)
+            raise
 
     def begin_segment(self, base_offset: int) -> None:
         """Close the active segment, and begin one at `base_offset`. After StorageError nothing has changed."""
@@ -93,8 +109,7 @@ class Storage:
         self._flushing.keep_snapshot(base_offset)
         state.segments.add(new)
 
-    def replace_empty(self, base_offset: int) -> None:
-        """Have the active segment, which is empty, begin later: its name alone says where the log ends."""
+    def _replace_empty(self, base_offset: int) -> None:
         state = self._state
         old, new = state.segments.active, Segment(state.directory, base_offset)
         try:

@@ -36,7 +36,7 @@ class Truncation:
         kept = [each for each in state.segments if each.base_offset < end] or state.segments.after(0)[:1]
         gone = [each for each in state.segments if each not in kept]
         state.segments.replace(kept)
-        remove_files(self._storage.retire(gone))
+        remove_files(self._storage.retire(gone[::-1]))  # from the end: a crash in between leaves no hole
         active = kept[-1]
         active.open_for_append()
         if found is not None and found[0] is active:
@@ -67,26 +67,23 @@ class Truncation:
         if offset <= state.end:
             return
         state.must_be_usable()
-        state.permit_gap(state.end, offset)
-        if state.segments.active.size_bytes:
-            self._storage.begin_segment(offset)
-        else:
-            self._storage.replace_empty(offset)
+        self._storage.begin_after_gap(offset)
         state.skip_to(offset)
 
     def _settle(self, end: int) -> None:
         state = self._state
         state.end_at(end)
-        self._flushing.forget_snapshots()
-        state.replace_producers(rebuild_producers(state.directory, list(state.segments), end, 0))
-        state.writer.fsync_directory(state.directory)
-        state.save()
         try:
             state.keep_gaps_before(end)
             state.permit_gap(self._reached(), end)  # to where the next segment may begin
-        except StorageError as error:
-            state.fail(str(error))
-            raise
+            self._flushing.forget_snapshots()
+            state.replace_producers(rebuild_producers(state.directory, list(state.segments), end, 0))
+            state.writer.fsync_directory(state.directory)
+            state.save()
+        except (OSError, StorageError) as error:  # the end has moved: it is not truncated again
+            reason = f"truncation failed: {error}"
+            state.fail(reason)
+            raise StorageError(f"{state.directory}: {reason}") from error
 
     def _reached(self) -> int:
         """The offset after the last record in the active segment, which the log's end may be past."""

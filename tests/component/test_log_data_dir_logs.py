@@ -1,5 +1,6 @@
 """The data directory has the logs of its partitions, and knows how it was left."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir, remove_folder
 from actors.log.errors import StorageError
 from tests.component.test_log_data_dir import open_dir
-from tests.support.log_helpers import NOW_MS, FullDisk, append, content, machine, values
+from tests.support.log_helpers import NOW_MS, FullDisk, append, config, content, machine, values
 
 T1, T2 = bytes(range(16)), bytes(range(16, 32))
 
@@ -276,6 +277,35 @@ def test_a_directory_is_not_intact_if_a_log_has_lost_what_was_on_disk(
 
     directory = open_dir(tmp_path)
     load(directory)
+    assert directory.intact
+    directory.close()
+
+
+def test_a_loss_of_power_is_remembered_until_each_log_has_been_looked_at(tmp_path: Path) -> None:
+    """The first start after it cannot open a log, and the second one is in the same boot of the machine."""
+    directory = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"one"))
+    log = directory.create("t", 0, T1, config(segment_bytes="250"), NOW_MS)
+    for _ in range(5):
+        append(log, values(b"v" * 20))
+    directory.note_boot()
+    paths = [segment.path for segment in log.segments]
+    assert len(paths) == 3
+    directory.abandon()
+    os.truncate(paths[1], paths[1].stat().st_size // 2)
+    aside = paths[2].rename(tmp_path / "aside")
+    paths[2].mkdir()
+    directory = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"two"))
+    assert load(directory) == ["t-0"]
+    directory.note_boot()
+    directory.abandon()
+    paths[2].rmdir()
+    aside.rename(paths[2])
+    directory = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"two"))
+    assert load(directory) == []
+    assert (directory.intact, directory.logs["t", 0].log_end_offset) == (False, 3)
+    directory.note_boot()
+    directory.close()
+    directory = DataDir.open(tmp_path, "c", 0, machine(boot=lambda: b"two"))
     assert directory.intact
     directory.close()
 

@@ -128,7 +128,7 @@ def started(hosts: list[Host], name: str, port: int, controllers: int = 1) -> It
     settings = [f"--config={key}={value}" for key, value in SETTINGS.items()]
     head = hosts[0]
     place = ["--port", str(port), "--data-dir", str(head.disk / name), "--ray-address", head.ray_address]
-    counts = ["--brokers", str(len(hosts)), "--controllers", str(controllers)]
+    counts = ["--brokers", str(len(hosts)), *(["--controllers", str(controllers)] if controllers > 1 else [])]
     said = head.coterie("up", *counts, "--name", name, "--insecure", *place, *settings)
     (ready,) = [line for line in said.splitlines() if line.startswith("ready bootstrap.servers=")]
     cluster = OnHosts(name, hosts, ready.split()[1].partition("=")[2])

@@ -248,6 +248,31 @@ def test_after_a_failure_a_heartbeat_names_also_what_is_being_taken_over() -> No
     assert (script.state, owned_in(script.beat)) == (S.STABLE, tps("t-0", "t-1"))
 
 
+def test_what_is_being_taken_over_is_named_though_the_coordinator_has_changed_its_mind() -> None:
+    script = Script().stable("t-0")
+    script.next_beat()
+    script.answer(3, "t-0", "t-1")
+    action = script.member.next_action(script.now)
+    script.next_beat()
+    script.answer(3, "t-0")
+    script.next_beat()
+    script.answer(code=14)
+    assert owned_in(script.next_beat()) == tps("t-0", "t-1"), "the user's thread may have it"
+    assert action is not None
+
+
+def test_a_heartbeat_names_no_more_than_the_one_before_it_of_the_same_epoch() -> None:
+    """The coordinator may know of the first one, and refuses a later one that names what it has not given (K-A-42)."""
+    script = Script().stable("t-0")
+    script.metadata(t=6)
+    script.next_beat()
+    script.answer(3, "t-0", "u-0")
+    script.poll()
+    assert (script.state, owned_in(script.beat)) == (S.RECONCILING, tps("t-0", "u-0")), "u has no name yet"
+    script.answer(code=14)
+    assert owned_in(script.next_beat()) == tps("t-0", "u-0")
+
+
 def test_after_a_failure_a_heartbeat_still_names_what_is_being_given_up() -> None:
     script = Script().stable("t-0", "t-1")
     script.next_beat()

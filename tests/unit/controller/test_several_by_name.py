@@ -8,6 +8,7 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
@@ -15,10 +16,11 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 from actors.controller.asking import ControllerHandle
 from actors.controller.controllers import Controllers
 from actors.controller.driver_ray import ActorName
-from actors.controller.secret_handover import keep, marks_in
+from actors.controller.secret_handover import keep, look
 from actors.controller.several_by_name import start_controllers
 from actors.controller.spec import ControllerSpec, VoterStart, start_told
 from actors.links.secret import Marks, Secrets
+from actors.runtime.data_folder import UntrustedError
 from actors.runtime.environment import Clock
 from actors.runtime.ray_runtime import ClusterError
 from placement.nodes import Node, PlacementError
@@ -54,6 +56,7 @@ def controller(**methods: Method) -> FakeActor:
     """One that starts, has no log and does not lead."""
     usual: dict[str, Method] = {
         "has_log": lambda: False,
+        "join_info": lambda: ("10.0.0.0", 1, SECRET.marks),
         "own_address": lambda: ("10.0.0.1", 1),
         "leads": lambda: False,
         "start_brokers": lambda: ADDRESSES,
@@ -80,14 +83,20 @@ class World:
         self.found: Marks | None = SECRET.marks
         """The marks of the secrets that other nodes have in their files."""
         self.given: list[Secrets] = []
+        self.token = True
+        """True if Ray asks for a token on those nodes."""
         self.ray.run_as = self.at_node
 
-    def at_node(self, path: str, secrets: Secrets | None = None) -> Marks | None:
-        assert path == self.spec.secret_file
-        if secrets is None:
-            return self.found
-        self.given.append(secrets)
-        return None
+    def at_node(self, *told: Any) -> tuple[Marks | None, bool] | None:
+        match told:
+            case (path,):
+                assert path == self.spec.secret_file
+                return self.found, self.token
+            case (folder, path, secrets):
+                assert (folder, path) == (self.spec.data_dir, self.spec.secret_file)
+                self.given.append(secrets)
+                return None
+        raise AssertionError(f"nobody is asked {told}")
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -152,6 +161,7 @@ def test_nodes_without_the_secret_get_it_before_a_controller_starts_there(
     assert w.given == [SECRET] * 3
 
 
+@pytest.mark.parametrize("driver", [True, False])
 @pytest.mark.parametrize(
     ("config", "token", "why"),
     [
@@ -165,9 +175,10 @@ def test_nodes_without_the_secret_get_it_before_a_controller_starts_there(
     ],
 )
 def test_where_no_secret_goes_through_ray_the_node_without_it_is_named_and_nothing_starts(
-    w: World, config: dict[str, str], token: bool, why: str
+    w: World, config: dict[str, str], token: bool, why: str, driver: bool
 ) -> None:
-    w.found, w.spec, w.ray.asks_for_token = None, replace(w.spec, config=config), token
+    w.found, w.spec = None, replace(w.spec, config=config)
+    w.ray.asks_for_token, w.token = (token, True) if driver else (True, token)
     said = f"^a controller on 10.0.0.1 needs the cluster's secret, and {re.escape(why)}"
     with pytest.raises(ClusterError, match=said):
         w.start()
@@ -176,7 +187,7 @@ def test_where_no_secret_goes_through_ray_the_node_without_it_is_named_and_nothi
 
 def test_a_node_with_another_secret_is_named_and_nothing_starts(w: World) -> None:
     w.found = Secrets(b"another").marks
-    with pytest.raises(ClusterError, match=r"/secret on Ray node 10.0.0.1 holds another secret than the cluster has$"):
+    with pytest.raises(ClusterError, match=r"/secret on Ray node 10.0.0.1 holds another secret .*: put the cluster's"):
         w.start()
     assert w.ray.names() == []
 
@@ -194,16 +205,38 @@ def test_a_program_without_the_secret_adds_a_controller_where_it_is(w: World) ->
     w.running_without_the_last().add(2)
     w.ray.actors.pop(w.names[2])
     w.found = None
-    with pytest.raises(ClusterError, match=r"needs the cluster's secret: call this on a node that has .*/secret$"):
+    with pytest.raises(ClusterError, match=r"needs the cluster's secret: call this on a node where .*/secret has it"):
         w.running_without_the_last().add(2)
+    Path(w.spec.secret_file).write_text((b"another" * 5)[:32].hex())
+    Path(w.spec.secret_file).chmod(0o600)
+    with pytest.raises(ClusterError, match=r"needs the cluster's secret: call this on a node where .*/secret has it"):
+        w.running_without_the_last().add(2)
+    w.found = SECRET.marks
+    w.running_without_the_last().add(2)
+    assert w.given == []
 
 
 def test_the_secret_is_kept_for_this_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "data" / "secret"
-    assert marks_in(str(path)) is None
-    keep(str(path), SECRET)
-    assert marks_in(str(path)) == SECRET.marks
+    assert look(str(path))[0] is None
+    keep(str(path.parent), str(path), SECRET)
+    assert look(str(path))[0] == SECRET.marks
     assert [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path)] == [0o700, 0o600]
+
+
+def test_no_secret_is_put_where_others_may_write(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "secret.tmp").write_text("of somebody")
+    folder.chmod(0o777)
+    with pytest.raises(UntrustedError, match="others"):
+        keep(str(folder), str(folder / "secret"), SECRET)
+    assert not (folder / "secret").exists()
+
+
+def test_a_node_with_another_place_for_private_files_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError, match=r"private files are in .*/data on this node: put a file there, and set"):
+        keep(str(tmp_path / "data"), str(tmp_path / "data" / "private" / "secret"), SECRET)
 
 
 def test_each_starts_on_a_node_of_its_own_and_the_first_one_here_founds_the_cluster(w: World) -> None:

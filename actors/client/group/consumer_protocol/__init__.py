@@ -24,9 +24,9 @@ of the assignment is taken over meanwhile (`assignments`).
 
 **The moment of a heartbeat** (`rhythm`): at once to join and to acknowledge, else at the interval that the last answer
 named, one at a time. After a failure the next heartbeat has all fields, after a backoff and at the same epoch. So a
-lost answer does no harm. It also names the partitions that are just being taken over, which Kafka's client leaves out:
-a coordinator that has changed its mind could give them to another member before it hears of them. Unlike in Kafka's
-client, a join waits for the backoff, too, to spare a coordinator that loads.
+lost answer does no harm. A heartbeat that says what is owned also names what is being taken over, which Kafka's client
+leaves out: a coordinator that has changed its mind could give that to another member, before it hears that this one has
+it. Unlike in Kafka's client, a join waits for the backoff, too, to spare a coordinator that loads.
 
 **Expulsion.** A member whose session has ended is told so by its next heartbeat (110 or 25). Until then it could return
 records that another member already reads. So it returns none after the default session timeout without an answered

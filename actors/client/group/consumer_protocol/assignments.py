@@ -71,11 +71,6 @@ class Assignments:
         """The partitions that a heartbeat says are owned."""
         return self.current or Received(0, _NOTHING)
 
-    @property
-    def coming(self) -> IdPartitions:
-        """The partitions that are being taken over: the user's thread may have them at any moment."""
-        return self.target.partitions if self.target is not None else _NOTHING
-
     def resolve(self, view: MetadataView) -> Resolved:
         """The target by names: those of the metadata, else those that assigned topics had before."""
         assert self.target is not None

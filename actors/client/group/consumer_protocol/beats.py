@@ -81,7 +81,7 @@ class Beats:
         """A heartbeat with what the coordinator has not been told yet.
 
         `coming` are partitions that the member is taking over, and may own by the time that this is read: where it says
-        what is owned, it says them, too.
+        what is owned, it says them, too. So a later heartbeat never names more than an earlier one of the same epoch.
         """
         said, config = self._said, self._config
         request = self._plain(member_id, epoch)

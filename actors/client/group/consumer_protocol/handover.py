@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from actors.client.errors import WakeupError
 from actors.client.group.actions import ActionQueue
-from actors.client.group.consumer_protocol.assignments import Received, Resolved
+from actors.client.group.consumer_protocol.assignments import IdPartitions, Received, Resolved
 from actors.client.group.effects import Action, Apply, CommitFirst, CommitOutcome, Event, RunListener
 from actors.client.group.holdings import Holdings
 from actors.client.records import TopicPartition
@@ -50,6 +50,11 @@ class Handover:
     def interrupted(self) -> bool:
         """True if partitions were stopped for an assignment that was not taken over: they have to be let go on."""
         return self._interrupted
+
+    @property
+    def taken_over(self) -> IdPartitions:
+        """The partitions of the assignment that is being taken over."""
+        return self._running.received.partitions if self._running is not None else frozenset()
 
     def first(self) -> Action:
         """The next action, which begins now."""

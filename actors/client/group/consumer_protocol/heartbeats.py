@@ -108,9 +108,7 @@ class Heartbeats:
         else:
             if whole:  # nobody knows what was said meanwhile, nor what was answered
                 self._beats.forget()
-            takes_over = standing.state is MemberState.RECONCILING
-            coming = self._assignments.coming if takes_over else frozenset()
-            request = self._beats.beat(standing.member_id, standing.epoch, wish, owned, coming)
+            request = self._beats.beat(standing.member_id, standing.epoch, wish, owned, self._reconciling.coming)
         self._stats.heartbeats += 1
         self._outbox.send(Kind.BEAT if wish.expression is None else Kind.BEAT_BY_EXPRESSION, request, now_ms)
         self._rhythm.sent(now_ms, whole=whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.client.group.consumer_protocol.assignments import Assignments, Received, Resolved
+from actors.client.group.consumer_protocol.assignments import Assignments, IdPartitions, Received, Resolved
 from actors.client.group.consumer_protocol.handover import Handover
 from actors.client.group.consumer_protocol.standing import Happening, MemberState, Standing
 from actors.client.group.outbox import Outbox
@@ -44,6 +44,14 @@ class Reconciling:
     def due(self) -> bool:
         """True if there is an assignment to take over."""
         return self._standing.state is MemberState.RECONCILING and self._progress() is not None
+
+    @property
+    def coming(self) -> IdPartitions:
+        """The partitions that the user's thread is given, or will be: it may have them at any moment."""
+        target = self._assignments.target
+        if target is None or self._assignments.settled:
+            return frozenset()
+        return target.partitions | self._handover.taken_over
 
     def step(self, now_ms: int) -> None:
         """Have the user's thread take over what was received. Topics that have no names yet stay for later.
