@@ -291,6 +291,7 @@ class _Opening:
             logger.warning("%s follows the cut: removed", segment.path)
             segment.close()
             remove_files(segment.paths())
+        self._writer.fsync_directory(self._directory)  # else they may come back beside what is appended now
 
     def _end_offset(self, active: Segment, seen: _Seen | None) -> int:
         if seen is not None:

@@ -65,6 +65,22 @@ def test_a_closed_segment_that_lost_whole_batches_is_where_the_log_ends(
     log.abandon()
 
 
+def test_segments_that_follow_a_cut_are_gone_for_good_before_anything_is_appended(tmp_path: Path) -> None:
+    class Noting(FullDisk):
+        left: list[int] | None = None
+
+        def fsync_directory(self, path: Path) -> None:
+            super().fsync_directory(path)
+            self.left = segments(path)
+
+    five_segments(tmp_path)
+    shorten(tmp_path, 2, 1)
+    disk = Noting()
+    log = open_log(tmp_path, writer=disk, **SMALL)
+    assert disk.left == [0, 2]
+    log.abandon()
+
+
 def test_where_no_power_was_lost_nothing_is_cut(tmp_path: Path) -> None:
     five_segments(tmp_path)
     shorten(tmp_path, 2, 1)
