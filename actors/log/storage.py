@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from actors.log.errors import StorageError
@@ -73,7 +73,7 @@ class Storage:
         a crash that has cut the segment before.
         """
         if end - self._state.end > MAX_RELATIVE_OFFSET + 1:
-            self.begin_after_gap(base)
+            self._after_gap(base, self.begin_segment)
         else:
             self.begin_segment(self._state.end)
 
@@ -82,13 +82,15 @@ class Storage:
 
         An empty active segment goes, as its name alone says where the log ends. After StorageError nothing has changed.
         """
+        self._after_gap(
+            base_offset, self.begin_segment if self._state.segments.active.size_bytes else self._replace_empty
+        )
+
+    def _after_gap(self, base_offset: int, begin: Callable[[int], None]) -> None:
         state = self._state
         state.permit_gap(state.end, base_offset)
         try:
-            if state.segments.active.size_bytes:
-                self.begin_segment(base_offset)
-            else:
-                self._replace_empty(base_offset)
+            begin(base_offset)
         except StorageError:
             with contextlib.suppress(StorageError):
                 state.keep_gaps_before(state.end)
