@@ -89,7 +89,7 @@ class DataDir:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
         self._loss_is_told = True
         if self._power_lost and self.not_opened:
-            return  # what these have lost is still to be found, by the next opening
+            return  # the next opening finds out what these have lost
         try:
             self._writer.write_atomically(self.path / BOOT_NAME, self._machine.boot())
         except OSError as error:

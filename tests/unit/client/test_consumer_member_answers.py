@@ -152,7 +152,7 @@ def test_an_assignment_that_comes_while_another_is_taken_over_comes_next() -> No
         (Event.REVOKED, tps("t-0")),
         (Event.ASSIGNED, tps("t-1")),
     ]
-    assert owned_in(script.beat) == tps("t-0"), "in flight while the second one was taken over"
+    assert owned_in(script.beat) == tps("t-0", "t-1"), "in flight while the second one was taken over"
     assert script.state is S.ACKNOWLEDGING
     script.answer(3)
     assert (script.state, owned_in(script.beat)) == (S.STABLE, tps("t-1"))
@@ -162,7 +162,7 @@ def test_an_assignment_that_comes_while_another_is_taken_over_comes_next() -> No
 def test_what_is_owned_is_acknowledged_before_the_next_assignment_is_taken_over() -> None:
     script = Script().acknowledging("t-0")
     script.answer(3, "t-1")
-    assert owned_in(script.beat) == tps("t-0")
+    assert owned_in(script.beat) == tps("t-0", "t-1"), "it may have the second one before this is read"
     assert script.state is S.RECONCILING
     script.poll()
     script.answer(3)
