@@ -64,7 +64,7 @@ def outcome(folder: Path, files: Mapping[str, str], *, processes: int) -> str:
     command = [sys.executable, "-m", "pytest", "-n", str(processes), "--no-loadscope-reorder"]
     here = Path(__file__).parents[3]
     found = subprocess.run(
-        [*command, "--rootdir", str(folder), "-p", "no:cacheprovider", "tests"],
+        [*command, "--rootdir", str(folder), "--basetemp", str(folder / "tmp"), "-p", "no:cacheprovider", "tests"],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(here)},
         capture_output=True,
