@@ -215,21 +215,26 @@ def test_after_a_gap_that_is_no_loss_another_is_found(tmp_path: Path, make: Call
     log.abandon()
 
 
+def end_after_a_loss(folder: Path, log: PartitionLog) -> int:
+    """Where a log of one batch ends that gets four more, of which a loss of power takes that at offset 3."""
+    for _ in range(4):
+        append(log, values(b"v" * 20))
+    log.abandon()
+    assert segments(folder) == [0, 2, 4]
+    shorten(folder, 2, 1)
+    lose_power(folder)
+    log = open_log(folder, **SMALL)
+    log.abandon()
+    return log.log_end_offset
+
+
 def test_a_loss_is_found_where_a_gap_was_before_the_log_was_truncated(tmp_path: Path) -> None:
     log = open_log(tmp_path, **SMALL)
     append(log, values(b"v" * 20))
     log.skip_to(40)
     append(log, values(b"v" * 20))
     log.truncate_to(1)
-    for _ in range(4):
-        append(log, values(b"v" * 20))
-    log.abandon()
-    assert segments(tmp_path) == [0, 2, 4]
-    shorten(tmp_path, 2, 1)
-    lose_power(tmp_path)
-    log = open_log(tmp_path, **SMALL)
-    assert log.log_end_offset == 3
-    log.abandon()
+    assert end_after_a_loss(tmp_path, log) == 3
 
 
 @pytest.mark.parametrize("content_of_file", [None, b"garbage", b"{}", b"[]", b'{"version": 2, "pairs": []}'])
@@ -436,14 +441,7 @@ def test_a_gap_that_could_not_be_made_is_none(tmp_path: Path, monkeypatch: pytes
         patched.setattr(Segment, "open_for_append", refuse)
         with pytest.raises(StorageError, match="Too many open files"):
             log.skip_to(40)
-    for _ in range(4):
-        append(log, values(b"v" * 20))
-    log.abandon()
-    assert segments(tmp_path) == [0, 2, 4]
-    shorten(tmp_path, 2, 1)
-    log = open_log(tmp_path, **SMALL)
-    assert log.log_end_offset == 3
-    log.abandon()
+    assert end_after_a_loss(tmp_path, log) == 3
 
 
 def test_a_log_that_lost_its_end_forgets_gaps_behind_it(tmp_path: Path) -> None:
@@ -454,14 +452,7 @@ def test_a_log_that_lost_its_end_forgets_gaps_behind_it(tmp_path: Path) -> None:
     log.abandon()
     (tmp_path / f"{40:020d}.log").unlink()
     log = open_log(tmp_path, **SMALL)
-    for _ in range(4):
-        append(log, values(b"v" * 20))
-    log.abandon()
-    assert segments(tmp_path) == [0, 2, 4]
-    shorten(tmp_path, 2, 1)
-    log = open_log(tmp_path, **SMALL)
-    assert log.log_end_offset == 3
-    log.abandon()
+    assert end_after_a_loss(tmp_path, log) == 3
 
 
 def test_many_gaps_are_forgotten_once_all_before_them_is_on_disk(tmp_path: Path) -> None:
