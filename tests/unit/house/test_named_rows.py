@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests import sim
 from tests.conformance import read_checklists
 from tests.sim.bugs import BUGS
 from tests.sim.quorum import bugs as quorum_bugs
 
-HERE = Path(__file__).parent
+SIMULATION = Path(sim.__file__).parent
 _FAILS = re.compile(r"""\.fail\(\s*"([a-z-]+)"|ViolationError\(f?"([a-z-]+)[:"]""")
 
 
@@ -19,7 +20,7 @@ def _invariants(folder: Path) -> set[str]:
 
 
 def test_each_invariant_and_each_planted_bug_has_a_row() -> None:
-    cluster, quorum = _invariants(HERE), _invariants(HERE / "quorum")
+    cluster, quorum = _invariants(SIMULATION), _invariants(SIMULATION / "quorum")
     rows = [title.split("`")[1] for each, title in read_checklists().items() if each.startswith("N-F-")]
     assert len(cluster) > 20, "they are found in the source"
     assert len(quorum) > 8, "and so are these"
