@@ -25,6 +25,7 @@ FindController: TypeAlias = Callable[[], tuple[str, int, Secrets]]
 RECONNECT_SECONDS = 0.1
 _RECOVERING_SECONDS = 1.0  # between two signs of life
 _JOIN_SECONDS = 20.0
+_LOOK_AGAIN_SECONDS = 0.5  # while the connection that was asked for has not come
 
 
 class Contact:
@@ -76,16 +77,40 @@ class Contact:
 
     async def join(self) -> Joined:
         """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
-        host, port = await self.learn_secrets()
+        at = await self.learn_secrets()
         older, link = self.link, ControllerLink(self._loop, self.secrets, self._chance, tls=self._tls)
         # The lease and the epoch are the broker's, not the connection's.
         link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
         older.close()
         self.link = link
-        await link.connect(host, port)
+        await self._reach(link, at)
         joined = await link.join(self._broker_id)
         self._joined = link
         return joined
+
+    async def _reach(self, link: ControllerLink, at: tuple[str, int]) -> None:
+        """Connect to the controller, unless another one leads before that is done. Raises OSError, TimeoutError.
+
+        A machine that is off refuses nothing, and a controller may name the one there until it knows better.
+        """
+        connecting = self._loop.create_task(link.connect(*at))
+        another = self._loop.create_task(self._until_another_leads(at))
+        try:
+            await asyncio.wait({connecting, another}, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                another.result()
+                raise ConnectionError("another controller leads by now")
+            connecting.result()
+        finally:
+            connecting.cancel()
+            another.cancel()
+
+    async def _until_another_leads(self, at: tuple[str, int]) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            with suppress(OSError):
+                if await self.learn_secrets() != at:
+                    return
 
     async def learn_secrets(self) -> tuple[str, int]:
         """Find out which secrets the controller has, and where it is: (host, port). Raises OSError."""

@@ -133,12 +133,17 @@ class Voting:
 
     @property
     def leader_address(self) -> tuple[str, int]:
-        """The address of the one that leads. Raises NotControllerError if this node does not know it."""
+        """The address of the one that leads. Raises NotControllerError if this node does not know it.
+
+        A leader that has hung up leads no more, most likely: until another one does, nobody is sent to either.
+        """
         log = self._log()
         leader = log.leader
         known = None if leader is None else log.decided.controllers.get(leader.id)
-        if leader == log.me or known is None or known.directory != (leader.directory if leader else ""):
+        if leader is None or leader == log.me or known is None or known.directory != leader.directory:
             raise NotControllerError("this controller does not know which one leads")
+        if leader.id not in self._links or not self._links[leader.id].connected:
+            raise NotControllerError("the controller that has led has hung up on this one")
         return known.host, known.port
 
     def begin(self, address: tuple[str, int]) -> None:
@@ -357,6 +362,11 @@ class _Link:
         self._avoid: tuple[str, int] | None = None
         self._closed = False
         self.calls = Calls(self.send)
+
+    @property
+    def connected(self) -> bool:
+        """True if there is a connection to the node."""
+        return self._protocol is not None
 
     def send(self, message: Said) -> None:
         """Say this. It is dropped if the node does not keep up with what it is sent: it asks again."""

@@ -7,7 +7,8 @@ of which one leads at a time. Each is in the cluster's own namespace.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from actors.runtime.environment import REAL, Clock
@@ -76,37 +77,42 @@ def leading(namespace: str, within_s: float, ray: NamedActors = NAMED_ON_RAY, cl
 
 
 def leading_of(ray: NamedActors, actors: Sequence[FoundActor], within_s: float, clock: Clock) -> FoundActor:
-    """That of several controllers which leads. Raises ValueError without any, ConnectionError as `leading` does.
-
-    Each is asked again once it has answered. One that does not answer holds up none of the others.
-    """
+    """That of several controllers which leads. Raises ValueError without any, ConnectionError as `leading` does."""
     if not actors:
         raise ValueError("there is no controller")
+    answered = _first_that_knows(ray, actors, ("leads",), within_s, clock)
+    if answered is None:
+        raise ConnectionError(f"none of {len(actors)} controllers leads")
+    return answered[1]
+
+
+def _first_that_knows(
+    ray: NamedActors, actors: Sequence[FoundActor], call: tuple[Any, ...], within_s: float, clock: Clock
+) -> tuple[Any, FoundActor] | None:
+    """The first answer that is neither False nor an error, and the actor that has given it; None: there was none.
+
+    `call` is a method and its arguments. Each actor is asked again once it has answered, for another may lead by then.
+    One that does not answer, perhaps because its machine is off, holds up none of the others.
+    """
     deadline = clock.monotonic() + within_s
     asked: dict[Asked, FoundActor] = {}
     while True:
-        asked |= {actor.ask("leads"): actor for actor in actors if actor not in asked.values()}
+        asked |= {actor.ask(*call): actor for actor in actors if actor not in asked.values()}
         while (come := ray.first(list(asked), _LOOK_SECONDS)) is not None:
             actor = asked.pop(come)
-            if _says_yes(come):
-                return actor
+            with suppress(RayError):  # its process has ended, or it knows nothing
+                if (answer := come.answer()) is not False:
+                    return answer, actor
         if clock.monotonic() > deadline:
-            raise ConnectionError(f"none of {len(actors)} controllers leads")
+            return None
         clock.sleep(_LOOK_SECONDS)
-
-
-def _says_yes(come: Asked) -> bool:
-    try:
-        return bool(come.answer())
-    except RayError:  # its process has ended
-        return False
 
 
 class AnyController:
     """The controllers of one cluster, for a process that asks again and again what any of them can answer.
 
-    Of several, all are asked at once, and the first that answers counts: each knows who leads. Their actors are
-    remembered, so that Ray's head need not be there.
+    Of several, all are asked at once, and the first that knows who leads counts. Their actors are remembered, so that
+    Ray's head need not be there.
     """
 
     def __init__(self, namespace: str, ray: NamedActors = NAMED_ON_RAY, clock: Clock = REAL.clock) -> None:
@@ -129,19 +135,8 @@ class AnyController:
                     raise
             else:
                 return alone.ask(method, *arguments).answer(within_s), alone
-        answered = self._first_answer({each.ask(method, *arguments): each for each in self._several}, within_s)
+        answered = _first_that_knows(self._ray, self._several, (method, *arguments), within_s, self._clock)
         if answered is None:
             self._several = []  # others may have been started since
             raise ValueError("no controller knows which one leads")
         return answered
-
-    def _first_answer(self, asked: Mapping[Asked, FoundActor], within_s: float) -> tuple[Any, FoundActor] | None:
-        """The first answer that is no error, in time, and whose it is."""
-        deadline, left = self._clock.monotonic() + within_s, list(asked)
-        while (come := self._ray.first(left, max(deadline - self._clock.monotonic(), 0.0))) is not None:
-            left.remove(come)
-            try:
-                return come.answer(), asked[come]
-            except RayError:  # its process has ended, or it knows nothing
-                continue
-        return None

@@ -74,6 +74,23 @@ async def test_another_one_goes_on_with_all_that_has_committed(tmp_path: Path) -
         assert world.leading == [leader]
 
 
+async def test_while_the_one_that_led_is_gone_nobody_is_sent_to_it(tmp_path: Path) -> None:
+    async with controllers(tmp_path, election_s=_CALM_S) as world:
+        await commit(world, "1")
+        address = world.nodes[0].address
+        await until(lambda: {world.nodes[each].leader_address for each in (1, 2)} == {address}, what="its address")
+        world.stop(0)
+        for each in (1, 2):
+            await until(lambda n=each: not _knows_leader(world, n), what="its end")  # type: ignore[misc]
+            assert world.logs[each].leader is not None, "no other one has been elected yet"
+
+
+def _knows_leader(world: Controllers, number: int) -> bool:
+    with suppress(NotControllerError):
+        return world.nodes[number].leader_address != ("", 0)
+    return False
+
+
 async def test_all_come_back_at_other_ports(tmp_path: Path) -> None:
     async with controllers(tmp_path) as world:
         await commit(world, "1")

@@ -6,6 +6,7 @@ It stands in for Ray, and for the `actor.py` of actors/controller, actors/broker
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import actors.records.columns  # noqa: F401 - else a thread does, at the first use only
@@ -13,6 +14,7 @@ from actors.broker.beside.guest import GuestKind
 from actors.broker.server import BrokerServer
 from actors.controller.acceptor import InForce
 from actors.controller.active import ActiveController
+from actors.controller.metadata.commits import NotControllerError
 from actors.controller.metadata.log import Log, MetadataLog
 from actors.controller.metadata.standalone import StandaloneLog
 from actors.controller.node import alone
@@ -206,15 +208,20 @@ class Cluster:
         return self.sim.random.choice(self.controllers)
 
     def find_controller(self) -> tuple[str, int, Secrets]:
-        """The address of one that runs, and its secrets. Raises ConnectionError while there is none."""
-        address = self._address
+        """The address of the controller, and its secrets. Raises ConnectionError while nobody knows it."""
         if self.controllers:
-            address = self.sim.random.choice(self.controllers).address
-        elif self._controller is None:
-            address = None
-        if address is None:
+            return (*self._leader_address(), SECRET)
+        if self._controller is None or self._address is None:
             raise ConnectionError("there is no controller")
-        return (*address, SECRET)
+        return (*self._address, SECRET)
+
+    def _leader_address(self) -> tuple[str, int]:
+        """The one that any of several controllers takes for the leader's: the first one that answers says it."""
+        for each in self.sim.random.sample(self.controllers, len(self.controllers)):
+            if each.running and each.node is not None:
+                with suppress(NotControllerError):
+                    return each.node.leader_address
+        raise ConnectionError("no controller knows which one leads")
 
     # -- the controller's Launcher
 

@@ -10,7 +10,16 @@ from actors.controller.driver_ray import ActorName
 from actors.runtime.controllers import AnyController, found, leading_of, namespaces, of_all_clusters, several
 from actors.runtime.environment import Clock
 from actors.runtime.ray_runtime import ClusterError
-from tests.support.fake_driver_ray import FakeActor, FakeDriverRay, Method, in_turn, raising, silent, unavailable
+from tests.support.fake_driver_ray import (
+    FakeActor,
+    FakeDriverRay,
+    Method,
+    another_leads,
+    in_turn,
+    raising,
+    silent,
+    unavailable,
+)
 
 NAMES = [ActorName("coterie-c", f"controller-{i}") for i in range(3)]
 BROKER = ActorName("coterie-c", "broker-0-1")
@@ -156,6 +165,18 @@ def test_the_first_of_several_that_answers_counts_and_their_actors_are_remembere
     assert asking.ask("join_info", within_s=5) == ("that one", w.actors[2])
     w.ray.actors.clear()  # Ray's head is away
     assert asking.ask("join_info", within_s=5) == ("that one", w.actors[2])
+
+
+def test_while_none_knows_who_leads_those_that_answer_are_asked_again() -> None:
+    """The one that led is off: its silence holds up nobody until the next one leads."""
+    w = Look(yes, yes, yes)
+    for each, join_info in zip(
+        w.actors, (silent, in_turn(another_leads(), another_leads(), "me"), raising(another_leads())), strict=True
+    ):
+        each.methods["join_info"] = join_info
+    assert AnyController("coterie-c", w.ray, w.clock).ask("join_info", within_s=5) == ("me", w.actors[1])
+    assert w.now == 0.4
+    assert [len(each.asked) for each in w.actors] == [1, 3, 3]
 
 
 def test_where_none_answers_they_are_looked_for_anew() -> None:
