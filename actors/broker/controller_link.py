@@ -119,9 +119,9 @@ class ControllerLink:
         self._broker = broker
         await self._ask(hello)
 
-    def heartbeat(self, load: Load, leaving: bool) -> None:
-        """Send a heartbeat, which asks for the lease."""
-        self.send(Heartbeat(self._loop.time(), load, leaving))
+    def heartbeat(self, load: Load, leaving: bool, unreachable: tuple[int, ...] = ()) -> None:
+        """Send a heartbeat, which asks for the lease. `unreachable` are other brokers."""
+        self.send(Heartbeat(self._loop.time(), load, leaving, unreachable))
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
         """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""

@@ -184,7 +184,8 @@ class Registration:
     def heartbeat(self) -> None:
         """Send a heartbeat now."""
         self._rhythm.begin()
-        self.link.heartbeat(self._socket_server.load(), self._replicas.leaving)
+        replicas = self._replicas
+        self.link.heartbeat(self._socket_server.load(), replicas.leaving, replicas.unreachable())
 
     def stop_looking(self) -> None:
         """Stop looking for a controller, because this broker is about to end."""

@@ -22,6 +22,7 @@ from actors.runtime.logs import about
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.5  # before a start that failed is tried again
+_COMES_SECONDS: Final = 0.5  # a broker that lives has found a new controller by then
 
 
 class BrokerLiveness:
@@ -163,12 +164,48 @@ class BrokerLiveness:
         alive = {info.id for info in self._log.decided.alive()}
         for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
             self._changes.lost(broker_id)  # when it was lost, the metadata log could not be written
-        accounted_for = self._brokers.keys() | self._starts.starting | set(recovering())
-        for broker_id in sorted((self._starts.wanted | alive) - accounted_for):
+        for broker_id in self._absent(recovering):
             if self._deaths.stays_away(broker_id, self._log.decided.brokers.get(broker_id), now - self.began):
                 log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
-                self._deaths.settled(broker_id)
-                self._broker_lost(broker_id)
+                self._absent_lost(broker_id)
+
+    def _absent(self, recovering: Callable[[], Collection[int]]) -> list[int]:
+        """The brokers that run, or should, and have not come to this controller."""
+        alive = {info.id for info in self._log.decided.alive()}
+        accounted_for = self._brokers.keys() | self._starts.starting | set(recovering())
+        return sorted((self._starts.wanted | alive) - accounted_for)
+
+    def _absent_lost(self, broker_id: int) -> None:
+        self._deaths.settled(broker_id)
+        self._broker_lost(broker_id)
+
+    def unreachable(self, recovering: Callable[[], Collection[int]]) -> None:
+        """A broker says that others have hung up on it. Some of them may have died with the controller before this one.
+
+        That one would have heard them hang up. This one has only the word of the others.
+        """
+        left = self.began + _COMES_SECONDS - self._loop.time()
+        self._loop.call_later(max(left, 0.0), self._look_for_dead, recovering)
+
+    def _look_for_dead(self, recovering: Callable[[], Collection[int]]) -> None:
+        for broker_id in self._absent(recovering):
+            if not self._over() and self._has_left_all(broker_id):
+                log.warning(
+                    "broker %d has hung up on all others, and has not come", broker_id, extra=about(broker=broker_id)
+                )
+                self._absent_lost(broker_id)
+
+    def _has_left_all(self, broker_id: int) -> bool:
+        """True if all brokers that were connected to this one, which is said to run, say that it has hung up."""
+        known = self._log.decided.brokers.get(broker_id)
+        if known is None or not known.alive:
+            return False
+        partitions = (each for topic in self._log.decided.topics.values() for each in topic.partitions)
+        pushing = {each.leader for each in partitions if broker_id in each.replicas}
+        witnesses = [self._brokers[each] for each in pushing & self._brokers.keys()]
+        if not witnesses or not all(broker_id in each.unreachable for each in witnesses):
+            return False
+        return self._launcher.look_at(broker_id, known.pid, known.process_started) is None
 
     def _give_up(self, session: Session, now: float) -> None:
         log.warning(

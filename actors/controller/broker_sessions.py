@@ -125,7 +125,7 @@ class BrokerSessions:
         self._waits.look()
 
     def _heartbeat(self, session: Session, heartbeat: Heartbeat) -> None:
-        session.load = heartbeat.load
+        session.load, session.unreachable = heartbeat.load, heartbeat.unreachable
         if session.welcomed:  # else its lease would begin before it is registered
             session.answered = True
             self._confirm(session.protocol, heartbeat.sent)
@@ -134,6 +134,8 @@ class BrokerSessions:
                 self._changes.stays(session.broker_id)
             if session.welcomed:
                 self._changes.has(session.broker_id, session.directory)
+            if session.unreachable:
+                self._liveness.unreachable(self.recovering)
 
     def _tell_joined(self, protocol: ControlProtocol) -> None:
         metadata = self._log.committed

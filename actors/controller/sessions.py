@@ -81,6 +81,8 @@ class Session:
     """True if it was told that it is registered: it is sent images from then on."""
     answered: bool = False
     """True if the broker has shown that it knows it is registered."""
+    unreachable: tuple[int, ...] = ()
+    """The brokers that have hung up on this one, by its word."""
     acked_version: int = -1
     security_version: int = -1
     """Of the credentials and ACLs that it was sent last."""

@@ -72,6 +72,8 @@ class Heartbeat:
     load: Load
     leaving: bool = False
     """True if it has handed over what it led, or is about to, and follows nobody (Kafka's WantShutDown)."""
+    unreachable: tuple[int, ...] = since(5, ())
+    """The brokers that have hung up on this one, and that it does not reach since."""
 
 
 @dataclass(frozen=True, slots=True)

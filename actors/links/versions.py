@@ -11,7 +11,7 @@ ends say so, with both ranges and both builds, and the connection ends. A proces
 | 2 | brokers tell which data directory they have, and ask each other for sound batches in the place of damaged ones |
 | 3 | brokers may be removed, by the word of a client, too, or be drained; they tell what followers still lack |
 | 4 | the voters of a quorum of controllers speak with one another |
-| 5 | the quorum's voters are described, added and removed, and learn of another secret |
+| 5 | the quorum's voters are described, added and removed, and learn of another secret; brokers tell who has hung up |
 
 The level of the feature `metadata.version` says in which formats the metadata may be written, in the log and in images.
 A level is raised only when all brokers speak a version that knows it; from then on the controller speaks no older one.

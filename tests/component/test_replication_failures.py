@@ -44,6 +44,28 @@ async def test_a_killed_leader_is_followed_by_one_that_has_all_that_was_acknowle
         assert w.records(first, "t") == w.records(leader, "t")
 
 
+@pytest.mark.conformance("N-A-08")
+async def test_a_leader_that_dies_with_its_controller_is_followed_without_a_lease_to_wait_for(tmp_path: Path) -> None:
+    """The machine of both is lost. The next controller has never heard of that broker, but the others have."""
+    async with world(tmp_path) as w:
+        await w.create("t", partitions=3)
+        await until(lambda: all(len(w.partition("t", index).isr) == 3 for index in range(3)), what="all in sync")
+        assert await w.produce("t", b"acknowledged") == 0
+        first = w.partition("t").leader
+        w.node.close()
+        w.servers.pop(first).abandon()
+        await w.start_controller(restarted=True)
+        w.controller.expect([0, 1, 2])
+        await until(lambda: w.partition("t").leader not in (first, -1), 20, "another leader, long before a lease's end")
+        assert not w.metadata.brokers[first].alive
+        assert all(w.metadata.brokers[each].alive for each in w.servers)
+        assert await w.produce("t", b"after") == 0
+        assert w.records(w.partition("t").leader, "t") == [b"acknowledged", b"after"]
+        await w.start_broker(first)
+        await until(lambda: len(w.partition("t").isr) == 3, what="all in sync again")
+        assert all(server.replicas.unreachable() == () for server in w.servers.values())
+
+
 @pytest.mark.conformance("D-04")
 async def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path) -> None:
     async with world(tmp_path) as w:

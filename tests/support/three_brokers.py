@@ -145,10 +145,7 @@ class World:
 
     async def kill(self, broker_id: int) -> None:
         """As SIGKILL: nothing is closed, flushed or said."""
-        server = self.servers.pop(broker_id)
-        server.stop_serving()
-        server.registration.close()
-        server.context.data_dir.abandon()
+        self.servers.pop(broker_id).abandon()
         await until(lambda: not self.metadata.brokers[broker_id].alive)
 
     async def stop(self) -> None:

@@ -95,6 +95,9 @@ class FollowerLink:
         """The time at which the last answered ping was sent (loop's clock, seconds)."""
         self.confirmed_at = -1e9
         """The same for answers that confirm this broker as leader while no controller does."""
+        self.lost_at: float | None = None
+        """The time at which the connection has ended (loop's clock, seconds); None while there is one, or if none was
+        made yet."""
         self._secrets = secrets
         self._chance = chance
         self._me = me
@@ -184,7 +187,7 @@ class FollowerLink:
                 protocol.close()
                 return
             self.broker_epoch, self.ready = message.epoch, True
-            self.heard_at = self._loop.time()
+            self.heard_at, self.lost_at = self._loop.time(), None
             log.info(
                 "connected to broker %d (epoch %d) for replication",
                 self.broker_id,
@@ -199,6 +202,7 @@ class FollowerLink:
         self._in_flight = 0
         was_ready, self.ready = self.ready, False
         if was_ready:
+            self.lost_at = self._loop.time()
             self._owner.disconnected(self)
         return was_ready
 

@@ -35,6 +35,8 @@ from placement.metadata import ClusterMetadata, PartitionInfo
 
 log = logging.getLogger(__name__)
 
+_UNREACHABLE_SECONDS = 0.5  # a broker that lives is reached again within that
+
 
 class ReplicaManager:
     """The replicas of partitions that several brokers hold. Those that only this broker holds are not here."""
@@ -237,6 +239,12 @@ class ReplicaManager:
     def refills(self) -> tuple[Refill, ...]:
         """For each follower out of sync, how much is yet to be sent to it."""
         return self.leaders.refills()
+
+    def unreachable(self) -> tuple[int, ...]:
+        """The followers that have hung up on this broker, and that it has not reached again within half a second."""
+        before = self._context.loop.time() - _UNREACHABLE_SECONDS
+        gone = (link.broker_id for link in self.links.values() if link.lost_at is not None and link.lost_at < before)
+        return tuple(sorted(gone))
 
     # --- followers of ours ---
 

@@ -1,0 +1,112 @@
+"""A broker dies together with its controller, over real sockets: the next controller has the word of the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from actors.links.control import Confirmed, Heartbeat, Join, Joined
+from actors.links.status import Load
+from actors.runtime.liveness import Doing, Sight
+from tests.support.controller_world import Controller, controller, create
+from tests.support.runtime_helpers import FakeBroker, until
+
+
+@asynccontextmanager
+async def next_controller(path: Path) -> AsyncIterator[tuple[Controller, FakeBroker, FakeBroker]]:
+    """The next controller of a cluster. Brokers 0 and 1 have come to it; broker 2 has had the time for it, and not."""
+    async with controller(path) as c:
+        brokers = [await FakeBroker(number).register(c.port) for number in range(3)]
+        await create(brokers[0], "t", partitions=3, factor=3)
+    async with controller(path) as c:
+        c.server.expect([0, 1, 2])
+        zero, one = [await FakeBroker(each.broker_id, each.epoch).register(c.port) for each in brokers[:2]]
+        c.clock.ahead += 0.6
+        yield c, zero, one
+
+
+async def say(broker: FakeBroker, *unreachable: int) -> None:
+    """Have the controller hear that these have hung up on a broker, and do what follows from that at once."""
+    for _ in range(2):  # it does that before it hears the second one
+        before = len(broker.of(Confirmed))
+        broker.send(Heartbeat(0.0, Load(), unreachable=unreachable))
+        await broker.hear(Confirmed, before + 1)
+
+
+def leaders(c: Controller) -> set[int]:
+    return {c.leader("t", index).leader for index in range(3)}
+
+
+def runs(c: Controller) -> bool:
+    """True if broker 2 counts as running, and has been left alone."""
+    return c.metadata.brokers[2].alive and leaders(c) == {0, 1, 2} and c.launcher.started == c.launcher.killed == []
+
+
+async def test_one_that_has_hung_up_on_all_others_is_lost_without_a_lease_to_come_and_started(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        await say(zero, 2)
+        assert runs(c), "the other one may be connected to it"
+        await say(one, 2)
+        assert not c.metadata.brokers[2].alive
+        assert leaders(c) == {0, 1}
+        await until(lambda: c.launcher.started == [2], what="its next process")
+
+
+async def test_one_that_another_still_reaches_runs(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        await say(one, 2)
+        await say(one)
+        await say(zero, 2)
+        assert runs(c)
+
+
+async def test_one_has_half_a_second_to_find_the_next_controller(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        c.clock.ahead -= 0.6
+        c.server.liveness.began = c.clock.time()
+        await say(zero, 2)
+        await say(one, 2)
+        assert runs(c)
+        await until(lambda: not c.metadata.brokers[2].alive, what="the end of its time, with no word more")
+        assert c.clock.time() - c.server.liveness.began >= 0.5
+
+
+async def test_one_that_has_come_back_and_reads_its_logs_is_left_to_it(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        two = await FakeBroker(2).connect(c.port)
+        two.send(Join(2))
+        await two.hear(Joined)
+        await say(zero, 2)
+        await say(one, 2)
+        assert runs(c)
+
+
+async def test_one_whose_process_is_seen_on_this_machine_is_judged_by_that(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        c.launcher.sights[2] = Sight(Doing.RUNNABLE, 0.0)
+        await say(zero, 2)
+        await say(one, 2)
+        assert runs(c)
+
+
+async def test_nobody_is_lost_by_the_word_of_one_that_was_never_connected_to_it(tmp_path: Path) -> None:
+    """A broker pushes to those that follow it, and is connected to no others."""
+    async with controller(tmp_path) as c:
+        brokers = [await FakeBroker(number).register(c.port) for number in range(3)]
+        await create(brokers[0], "alone", partitions=3)
+    async with controller(tmp_path) as c:
+        c.server.expect([0, 1, 2])
+        zero = await FakeBroker(0, brokers[0].epoch).register(c.port)
+        c.clock.ahead += 0.6
+        await say(zero, 2)
+        assert c.metadata.brokers[2].alive
+
+
+async def test_one_that_is_here_is_not_lost_by_the_word_of_others(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        two = await FakeBroker(2, 0).register(c.port)
+        await say(zero, 2)
+        await say(one, 2)
+        assert runs(c)
+        assert not two.lost.is_set()
