@@ -52,7 +52,7 @@ RANGES = (
     *(("N-C", 1, 5), ("N-C", 7, 11)),
     *(("N-D", 1, 7),),
     *(("N-E", 1, 5), ("N-E", 7, 7)),
-    *(("N-F", 1, 80), ("N-F", 110, 110), ("N-F", 81, 109)),
+    *(("N-F", 1, 80), ("N-F", 110, 112), ("N-F", 81, 109)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

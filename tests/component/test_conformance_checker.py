@@ -130,7 +130,7 @@ def test_each_statement_about_nodes_has_a_test_or_a_line_that_says_why_not() -> 
     """None is left out, and none stands in both tables."""
     _, _, untested = (DOCS / "conformance-nodes.md").read_text().partition("## What has no test")
     without = re.findall(r"^\| (N-[A-F]-\d\d): .+ \| .+ \|$", untested, re.MULTILINE)
-    most = {"N-A": 14, "N-B": 4, "N-C": 11, "N-D": 7, "N-E": 7, "N-F": 110}
+    most = {"N-A": 14, "N-B": 4, "N-C": 11, "N-D": 7, "N-E": 7, "N-F": 112}
     every = [f"{part}-{n:02}" for part, last in most.items() for n in range(1, last + 1)]
     assert sorted([*without, *(each for each in IDS if each.startswith("N-"))]) == sorted(every)
 

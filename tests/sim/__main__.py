@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--drains", action="store_true", help="with --seed and --seeds: Ray nodes are drained")
     parser.add_argument("--twice", action="store_true", help="with --seed and --seeds: brokers are started twice")
     parser.add_argument("--voters", action="store_true", help="with --seed and --seeds: there are three controllers")
+    parser.add_argument("--power", action="store_true", help="with --seed and --seeds: machines lose their power")
     parser.add_argument("--quorum", action="store_true", help="the controller's quorum instead of a whole cluster")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -47,9 +48,8 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 1000)  # a seventh of the time went into looking at what lives until the seed's end
-    flags = {
-        name: getattr(chosen, name) for name in ("starved", "guests", "lost", "removals", "drains", "twice", "voters")
-    }
+    modes = ("starved", "guests", "lost", "removals", "drains", "twice", "voters", "power")
+    flags = {name: getattr(chosen, name) for name in modes}
     if chosen.bugs:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
@@ -111,6 +111,7 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, flags: dict[str, b
 def _bugs(known: bool, most: int, only: str) -> int:
     from tests.sim.bugs import (
         BUGS,
+        DISK_BUGS,
         DRAIN_BUGS,
         GUEST_BUGS,
         REMOVAL_BUGS,
@@ -133,6 +134,7 @@ def _bugs(known: bool, most: int, only: str) -> int:
                 "drains": name in DRAIN_BUGS,
                 "twice": name in START_BUGS,
                 "voters": name in VOTER_BUGS,
+                "power": name in DISK_BUGS,
             }
             outcome = run(seed, bug=planted(name), **flags)
             if outcome.failure:

@@ -42,14 +42,15 @@ from actors.coordinator.loading import Loader
 from actors.coordinator.timers import Timer, Timers
 from actors.coordinator.writer import Writer
 from actors.links.relay import PAYLOADS
-from actors.log import data_dir, recovery
-from actors.log.flush import Flushing
+from actors.log import data_dir
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
+from actors.log.segment import Segment
 from actors.records.errors import Refusal
 from actors.runtime.liveness import Silence
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
 from tests.sim.consumer_bugs import CONSUMER_BUGS
+from tests.sim.disk_bugs import DISK_BUGS
 from tests.sim.drain_bugs import DRAIN_BUGS
 from tests.sim.guest_bugs import GUEST_BUGS
 from tests.sim.late_log import LateLog
@@ -67,6 +68,7 @@ BUGS: dict[str, Callable[[], Changes]] = {
     **REMOVAL_BUGS,
     **DRAIN_BUGS,
     **START_BUGS,
+    **DISK_BUGS,
     **VOTER_BUGS,
 }
 
@@ -210,15 +212,14 @@ def joins_before_caught_up() -> Changes:
 
 
 @bug
-def flush_per_message_skipped() -> Changes:
-    """`log.flush.interval.messages=1` flushes nothing."""
-    return [(Flushing, "_flush_at_once", lambda self: None)]
+def torn_batches_believed() -> Changes:
+    """After a crash the checksums of a log's last batches are not looked at."""
+    rebuild = Segment.rebuild
 
+    def believing(self: Segment, interval_bytes: int, *, verify: bool, **more: Any) -> int:
+        return rebuild(self, interval_bytes, verify=False, **more)
 
-@bug
-def lost_batches_leave_a_hole() -> Changes:
-    """A log goes on behind a closed segment whose last batches a crash has taken."""
-    return [(recovery, "load_gaps", lambda directory: None)]
+    return [(Segment, "rebuild", believing)]
 
 
 # --- leadership -------------------------------------------------------------------------------------------------

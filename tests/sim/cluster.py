@@ -53,10 +53,12 @@ class Cluster:
         raises: bool = False,
         brokers: int = len(BROKERS),
         starts_twice: bool = False,
+        loses_power: bool = False,
         controllers: int = 1,
     ) -> None:
         self.sim = sim
         self.starts_twice = starts_twice
+        self.loses_power = loses_power
         self.guests = guests
         self.folder = folder
         self.settings = settings
@@ -185,24 +187,31 @@ class Cluster:
         self.sim.fail("controller-bug", f"{what}: {error!r}")
 
     def crash_controller(self, down_us: int) -> None:
-        """Its process dies; Ray starts it again."""
+        """Its process dies, or its machine loses power; Ray starts it again."""
         if self.controllers:
             leader = self.leader
             each = leader if leader is not None and self.sim.random.random() < 0.6 else self._some_controller()
             self.sim.say(f"{each.host} dies")
             each.kill()
+            self._maybe_lose_power(each.machine)
             self.sim.after(down_us, each.start)
             return
         if self._controller_process is None or not self._controller_process.alive:
             return
         self._controller_process.kill()
         self._controller = None
+        self._maybe_lose_power(self._machine)
         self._starts = ShardStarts()
         path = self._machine.disk.folder / "metadata.log"
         if self.sim.random.random() < 0.5:  # it was about to write something nobody has heard of
             with open(path, "ab") as file:
                 file.write(self.sim.random.randbytes(self.sim.random.randint(1, 30)))
         self.sim.after(down_us, self.start_controller)
+
+    def _maybe_lose_power(self, machine: Machine) -> None:
+        if self.loses_power and self.sim.random.random() < 0.7:
+            self.sim.say(f"and {machine.disk.folder.name} loses its power")
+            machine.disk.crash()
 
     def _some_controller(self) -> SimController:
         return self.sim.random.choice(self.controllers)

@@ -1,21 +1,25 @@
 """A machine's disk: it keeps everything while the machine runs, and synced bytes and some of the rest after a crash.
 
 Files lie in a folder of the host's memory, so that the product's code reads and writes them. This module remembers how
-much of each file has been synced, and the contents of small files that were replaced without a sync.
+much of each file has been synced, the contents of small files that were replaced without a sync, and the entries of
+each folder at its last sync: what was created, renamed and removed since may be undone.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from actors.log.files import FileWriter
 from tests.sim.engine import Simulation
+from tests.sim.entries import Entries
 
 _SEGMENT = ".log"
 _BLOCK = 512
+_UNDONE = 0.5
 
 
 class Disk:
@@ -29,6 +33,8 @@ class Disk:
         self._synced: dict[int, int] = {}  # by inode: this many bytes survive a crash
         self._replaced: dict[Path, bytes | None] = {}  # small files whose newest content may not survive
         folder.mkdir(parents=True)
+        self._entries = Entries(folder)
+        self._of_entries = random.Random(f"entries {sim.seed} {folder.name}")  # so that the run's own is not touched
 
     def maybe_fail(self, what: str) -> None:
         """Raises OSError now and then."""
@@ -56,9 +62,15 @@ class Disk:
         """The former content of a small file cannot come back any more."""
         self._replaced.pop(path, None)
 
+    def folder_synced(self, path: Path) -> None:
+        """The entries of a folder are safe."""
+        self._entries.synced(path)
+
     def crash(self) -> None:
-        """The machine loses its power: bytes that were not synced are lost, torn, or there."""
+        """The machine loses its power: bytes that were not synced are lost, torn, or there, and so are entries."""
         chance = self.sim.random
+        for undone in self._entries.crash(lambda: self._of_entries.random() < _UNDONE):
+            self.sim.say(f"disk {self.folder.name}: {undone}")
         for path in sorted(self.folder.rglob("*" + _SEGMENT)):
             status = path.stat()
             safe = min(self._synced.get(status.st_ino, 0), status.st_size)
@@ -115,6 +127,8 @@ class SimFileWriter(FileWriter):
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_bytes(data)
         os.replace(temporary, path)
+        if durable:
+            self._disk.folder_synced(path.parent)
 
     def fsync(self, fd: int) -> None:
         self._disk.maybe_fail("a sync")
@@ -125,4 +139,4 @@ class SimFileWriter(FileWriter):
             self.fsync(file.fileno())
 
     def fsync_directory(self, path: Path) -> None:
-        """Do nothing: entries of folders are never lost here."""
+        self._disk.folder_synced(path)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actors.controller.active import ActiveController
+from actors.controller.metadata.commits import NotControllerError
 from actors.links.operations import AlterReassignments, Reassignment
 from tests.sim.engine import MS, SECOND, Machine, Process
 from tests.sim.scenario import Speaks
@@ -60,6 +62,8 @@ class Faults:
         ]
         if world.scenario.machines_crash:
             self._kinds += [self.machine_dies] * 3
+        if world.scenario.loses_power:
+            self._kinds += [self.machine_dies] * 20 + [self.controller_dies] * 8
         if world.scenario.compact:  # so that shards load while files are exchanged under them
             self._kinds += [self.shard_dies, self.disk_slows] * 3
         if world.scenario.moves:
@@ -215,7 +219,8 @@ class Faults:
     @staticmethod
     def _move(server: ActiveController, move: Reassignment) -> None:
         _, records = server.decide(AlterReassignments((move,), allow_factor_change=True))
-        server.publisher.commit(records)
+        with suppress(NotControllerError):  # it leads no more, and may not have heard of it yet
+            server.publisher.commit(records)
 
     # -- members
 

@@ -27,7 +27,7 @@ from tests.sim.lost_nodes import LostNodes
 from tests.sim.members import Lodger, Member, Observer
 from tests.sim.network import Network
 from tests.sim.removals import Removals
-from tests.sim.scenario import LODGER, Scenario, scenario_of, started_twice
+from tests.sim.scenario import LODGER, Scenario, power_lost, scenario_of, started_twice
 from tests.sim.starvation import Starvation
 from tests.sim.visitor import Visitor
 from tests.sim.voter_changes import ChangesOfVoters
@@ -70,6 +70,7 @@ class World:
             raises=scenario.raises,
             brokers=4 if scenario.removes_brokers else 3,
             starts_twice=scenario.starts_twice,
+            loses_power=scenario.loses_power,
             controllers=scenario.controllers,
         )
         self.expulsions = Expulsions(sim)
@@ -187,6 +188,7 @@ def run(
     drains: bool = False,
     twice: bool = False,
     voters: bool = False,
+    power: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
@@ -204,6 +206,8 @@ def run(
         scenario = replace(scenario, controllers=3)
     if twice:
         scenario = started_twice(scenario)
+    if power:
+        scenario = power_lost(scenario)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)
@@ -276,6 +280,7 @@ def command(
     drains: bool = False,
     twice: bool = False,
     voters: bool = False,
+    power: bool = False,
 ) -> str:
     """The line that repeats a run."""
     flags = {
@@ -286,6 +291,7 @@ def command(
         "--drains": drains,
         "--twice": twice,
         "--voters": voters,
+        "--power": power,
     }
     chosen = "".join(f" {flag}" for flag, is_set in flags.items() if is_set)
     return f"python -m tests.sim --seed {seed}{f' --bug {bug}' if bug else ''}{chosen}"

@@ -103,6 +103,8 @@ class Scenario:
     """It becomes that when the controller starts for the second time, and raises the level."""
     controllers: int = 1
     """So many of them keep the metadata's log together. With several, that is how changes commit late."""
+    loses_power: bool = False
+    """Machines lose their power again and again: one at a time, or several where everything is flushed."""
     starts_twice: bool = False
     """A second process of each broker waits for its files, and begins anew as soon as the first one has ended."""
     faults_us: int = 10 * SECOND
@@ -158,6 +160,9 @@ class Scenario:
         if self.loses_nodes:
             made |= {"coterie.broker.isolated.ms": ALONE_MS, "coterie.broker.replace.after.ms": ALONE_MS + 500}
             made["leader.replication.throttled.rate"] = REFILL_RATE
+        if self.loses_power:
+            made["internal.segment.bytes"] = 400
+            made["offsets.topic.segment.bytes"] = 1_000
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
         return {key: str(value) for key, value in made.items()}
@@ -180,6 +185,12 @@ def started_twice(scenario: Scenario) -> Scenario:
     """The same with a second process of each broker. Partitions have one replica, and the metadata commits late."""
     alone = replace(scenario, name="started twice", replicas=1, min_insync=1, machines_crash=False, disks_fail=False)
     return replace(alone, flush_messages=None, commits_late=True, starts_twice=True)
+
+
+def power_lost(scenario: Scenario) -> Scenario:
+    """The same with machines that lose their power, and small segments. Topics with one replica are flushed."""
+    lost = replace(scenario, name="power lost", machines_crash=True, disks_fail=False, loses_power=True)
+    return lost if scenario.replicas > 1 else replace(lost, flush_messages=1)
 
 
 def scenario_of(seed: int) -> Scenario:

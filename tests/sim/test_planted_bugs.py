@@ -27,7 +27,7 @@ def found() -> dict[str, str]:
 @pytest.mark.conformance("N-F-55", "N-F-56", "N-F-57", "N-F-58", "N-F-59", "N-F-60", "N-F-61", "N-F-62", "N-F-63")
 @pytest.mark.conformance("N-F-64", "N-F-65", "N-F-66", "N-F-67", "N-F-68", "N-F-69", "N-F-70", "N-F-71", "N-F-72")
 @pytest.mark.conformance("N-F-73", "N-F-74", "N-F-75", "N-F-76", "N-F-77", "N-F-78", "N-F-79", "N-F-80", "N-F-104")
-@pytest.mark.conformance("N-F-105", "N-F-106", "N-F-107", "N-F-109", "N-F-110")
+@pytest.mark.conformance("N-F-105", "N-F-106", "N-F-107", "N-F-109", "N-F-110", "N-F-111", "N-F-112")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug: str, found: dict[str, str]) -> None:
     assert re.search(r"\d+ seeds  [a-z-]+: ", found[bug]), found[bug]

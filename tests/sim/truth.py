@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.log.damage import DamagedBatchError
 from actors.log.partition_log import PartitionLog
 from actors.records.batch import split_batches
 from actors.records.reading import iter_key_values
 from placement.metadata import OFFSETS_TOPIC
-from tests.sim.engine import Simulation
+from tests.sim.engine import Simulation, ViolationError
 from tests.sim.group_truth import CommittedGroups
 from tests.support.read_records import read_records
 
@@ -80,9 +81,12 @@ class CommittedLogs:
 
 
 def pieces(log: PartitionLog, start: int, end: int) -> Iterator[bytes]:
-    """The batches from the one that holds `start` up to `end`."""
+    """The batches from the one that holds `start` up to `end`. Here no disk damages what it has synced."""
     offset = max(start, log.log_start_offset)
     while offset < end:
-        data, offset = log.read_with_end(offset, _READ_BYTES)
+        try:
+            data, offset = log.read_with_end(offset, _READ_BYTES)
+        except DamagedBatchError as error:
+            raise ViolationError(f"records-survive: {error}") from error
         if data:
             yield data

@@ -21,7 +21,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("tests/sim/bugs.py", "_may_join"): "one of several conditions: the others hold",
     ("tests/sim/bugs.py", "_append_checked"): "the step after a batch was checked in a thread",
     ("tests/sim/bugs.py", "_append"): "the step after a batch was checked in a thread",
-    ("tests/sim/bugs.py", "_flush_at_once"): "the flush of one setting alone is left out; all others go on",
+    ("tests/sim/disk_bugs.py", "_flush_at_once"): "the flush of one setting alone is left out; all others go on",
     ("tests/sim/bugs.py", "_sleeps"): "a shard's sleep with what it still owes, and all around it as it is",
     ("tests/sim/bugs.py", "_idle_s"): "the wait after a shard that is busy stays what it is",
     ("tests/sim/bugs.py", "_relaying"): "what is owed is answered as if it had been done",
