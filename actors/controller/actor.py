@@ -58,8 +58,8 @@ class Controller:
     def ray_environment(self) -> dict[str, str]:
         return self._process.ray_environment()
 
-    def hand_out_secret(self, broker_id: int) -> Secrets:
-        return self._process.hand_out_secret(broker_id)
+    def hand_out_secret(self, asks: int | str) -> Secrets:
+        return self._process.hand_out_secret(asks)
 
     # --- one of several ---
 

@@ -120,17 +120,21 @@ class ControllerProcess:
         """The environment variables of this node's Ray that concern the GCS."""
         return gcs_environment.environment()
 
-    def hand_out_secret(self, broker_id: int) -> Secrets:
-        """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""
+    def hand_out_secret(self, asks: int | str) -> Secrets:
+        """The secrets, for a broker, by its id, or a controller, in words, on a node without their files.
+
+        Raises PermissionError if they may not travel so.
+        """
+        who = f"broker {asks}" if isinstance(asks, int) else asks
         spec, in_force = self._spec.now, self.loop.node.in_force
         token = self.ray_asks_for_token()
-        why = new_secret.why_not_through_ray(in_force.config, spec.secret_file, f"broker {broker_id}", token=token)
+        why = new_secret.why_not_through_ray(in_force.config, spec.secret_file, who, token=token)
         if why is not None:
             raise PermissionError(why)
         log.warning(
-            "broker %d has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "
+            "%s has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "
             "that, put the file there, or set coterie.secret.file",
-            broker_id,
+            who,
             spec.secret_file,
         )
         return in_force.secrets

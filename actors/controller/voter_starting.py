@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -39,9 +38,10 @@ from actors.controller.settings_in_force import KeptSettings
 from actors.controller.spec import SpecInForce, VoterStart
 from actors.controller.terms import TermsOfVoter
 from actors.controller.voter_orders import OrdersOfQuorum
+from actors.controller.voter_secret import secrets_of_voter
 from actors.controller.voting import Voting
 from actors.controller.work_thread import WorkThread
-from actors.links.secret import Marks, Secrets, read_secrets
+from actors.links.secret import Marks, Secrets
 from actors.links.status import ClusterStatus
 from actors.log.unusable import why_unusable
 from actors.quorum.elections import Tuning
@@ -74,7 +74,7 @@ def voter_started(
     logs = LogPlace(first.log_dir, first.name, config.text("coterie.log.format") or TEXT)
     settle(config, logs, told.name)
     folder, secret_file = Path(first.data_dir), Path(first.secret_file)
-    in_force = InForce(first.of_controller, _secrets(secret_file))
+    in_force = InForce(first.of_controller, secrets_of_voter(told, actors, REAL.clock))
     file = _opened(told, restarted=restarted)
     spec = SpecInForce(first, first)
     thread, work = LoopThread("coterie-controller"), WorkThread("coterie-launcher")
@@ -168,15 +168,6 @@ def voter_started(
     )
     parts = (loop, launcher, placing, pool_seals, drain_look)
     return ControllerProcess(spec, settings, (host, port), actors, *parts, terms, orders)
-
-
-def _secrets(path: Path) -> Secrets:
-    """The cluster's secrets, which each controller's node needs in a file. Raises ClusterError."""
-    try:
-        return read_secrets(path)
-    except (OSError, ValueError) as error:
-        text = f"a controller on {socket.gethostname()} needs the cluster's secret: put it into {path} there"
-        raise ClusterError(f"{text} ({error})") from error
 
 
 def _opened(told: VoterStart, *, restarted: bool) -> VoterFile:

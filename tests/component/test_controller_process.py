@@ -127,7 +127,9 @@ def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
     assert process.join_info()[2] == SECRET.marks
     with caplog.at_level("WARNING"):
         assert process.hand_out_secret(1) == SECRET
+        assert process.hand_out_secret("controller 2, on another node") == SECRET
     assert "broker 1 has no " in caplog.text
+    assert "controller 2, on another node has no " in caplog.text
     assert SECRET.current.hex() not in caplog.text
     controllers.end()
     process = controllers.begin(config={"coterie.secret.file": "/etc/secret"})

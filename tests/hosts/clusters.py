@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException
@@ -25,6 +26,9 @@ SETTINGS = {
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
 }
+
+SOON_FENCED = {"coterie.broker.isolated.ms": "10000"}
+"""So long after it was last seen a broker can be replaced whose node is there, and its disk is empty."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,29 @@ class OnHosts:
             return roles == ["Leader", *["Voter"] * (len(self.hosts) - 1)] and all(each["lag"] == 0 for each in found)
         return False
 
+    def broker_on(self, host: Host) -> int:
+        """The id of the broker on a host."""
+        (found,) = [each["id"] for each in self.status()["brokers"] if each["host"] == host.address]
+        return int(found)
+
+    def empty_disk(self, host: Host) -> None:
+        """Kill a worker, have it come back with an empty disk, and replace its broker. Others need all that it has."""
+        broker = self.broker_on(host)
+        host.kill()
+        host.boot(empty=True)
+        host.start_ray(self.hosts[0])
+        wait_until(lambda: self._replaces(broker), what=f"the replacement of broker {broker}")
+
+    def _replaces(self, broker: int) -> bool:
+        """Replace a broker, unless it may still serve where nobody sees it (SOON_FENCED)."""
+        try:
+            self.command("brokers", "replace", str(broker), "--yes")
+        except AssertionError as error:
+            if "may still serve" not in str(error):
+                raise
+            return False
+        return True
+
     def coordinated_by_a_worker(self, name: str) -> tuple[str, Host]:
         """A group whose coordinator is not on the first host, and the host of that one."""
         return self.coordinated_by(name, *self.hosts[1:])
@@ -123,9 +150,11 @@ class OnHosts:
 
 
 @contextmanager
-def started(hosts: list[Host], name: str, port: int, controllers: int = 1) -> Iterator[OnHosts]:
-    """A cluster on hosts that have a Ray; its brokers have this port and the ones after it."""
-    settings = [f"--config={key}={value}" for key, value in SETTINGS.items()]
+def started(
+    hosts: list[Host], name: str, port: int, controllers: int = 1, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[OnHosts]:
+    """A cluster on hosts that have a Ray; its brokers have this port and the ones after it, and `more` settings."""
+    settings = [f"--config={key}={value}" for key, value in {**SETTINGS, **more}.items()]
     head = hosts[0]
     place = ["--port", str(port), "--data-dir", str(head.disk / name), "--ray-address", head.ray_address]
     counts = ["--brokers", str(len(hosts)), *(["--controllers", str(controllers)] if controllers > 1 else [])]

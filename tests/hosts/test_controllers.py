@@ -1,6 +1,7 @@
 """The host of the controller that leads, of three, is killed, cut off or muted under load: another controller leads.
 
-The cluster goes on meanwhile, also with what needs a controller, and the one that was away catches up.
+The cluster goes on meanwhile, also with what needs a controller, and the one that was away catches up, also if it has
+lost its disk.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import TopicPartition
 
-from tests.hosts.clusters import OnHosts, started
+from tests.hosts.clusters import SOON_FENCED, OnHosts, started
 from tests.hosts.host import Host
 from tests.hosts.test_faults import IMPATIENT, back, cut, killed, muted, serves
 from tests.ray.support import consumer, patient, read_all, topic, wait_until
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture(scope="module")
 def cluster(three: list[Host]) -> Iterator[OnHosts]:
-    with started(three, "controllers", 9300, controllers=3) as made:
+    with started(three, "controllers", 9300, 3, SOON_FENCED) as made:
         made.make_offsets_topic()
         wait_until(made.controllers_are_whole, what="three controllers")
         yield made
@@ -77,3 +78,15 @@ def test_another_controller_leads_and_nothing_acknowledged_is_lost(
         (offset,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
         assert offset.offset >= committer.last
         assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+
+
+@pytest.mark.conformance("N-C-10", "N-D-07")
+def test_a_host_whose_disk_is_lost_gets_the_secret_and_its_controller_a_vote_again(cluster: OnHosts) -> None:
+    topic(cluster.servers, "emptied", 3, 3)
+    victim = cluster.hosts[2]
+    voter = next(each for each in cluster.status()["controllers"] if each["host"] == victim.address)
+    cluster.empty_disk(victim)
+    wait_until(cluster.controllers_are_whole, what="three controllers")
+    again = next(each for each in cluster.status()["controllers"] if each["host"] == victim.address)
+    assert again["id"] == voter["id"]
+    wait_until(lambda: cluster.whole("emptied"), what="all replicas in sync again")
