@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.chaos.run import Plan, report, run, temporary_folder
+from tests.chaos.run import Plan, report, run, run_on_hosts, temporary_folder
 from tests.chaos.starve import Hunger, starve
 from tests.chaos.starve import report as report_survival
 
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=50, help="groups that commit (50)")
     parser.add_argument("--folder", type=Path, help="keep data and history.jsonl here (a temporary one)")
     parser.add_argument("--faults", nargs="*", default=(), help="exactly these, by a part of their names")
+    parser.add_argument("--hosts", action="store_true", help="three hosts with disks and links of their own, no pool")
     parser.add_argument("--starve", action="store_true", help="take all CPU from it instead of killing processes")
     parser.add_argument("--beaters", type=int, default=0, help="starve so many members that only beat, in 20 groups")
     given = parser.parse_args()
@@ -29,11 +30,13 @@ def main() -> int:
         return _starve(_hunger(60 * given.minutes, given.beaters))
     seed = random.randrange(1 << 30) if given.seed is None else given.seed
     console = Console()
-    console.print(f"python -m tests.chaos --minutes {given.minutes:g} --seed {seed} --groups {given.groups}")
+    hosts = " --hosts" if given.hosts else ""
+    console.print(f"python -m tests.chaos{hosts} --minutes {given.minutes:g} --seed {seed} --groups {given.groups}")
     plan = Plan(60 * given.minutes, seed, given.groups, faults=tuple(given.faults))
 
     def go(folder: Path) -> bool:
-        outcome = run(plan, folder, lambda text: console.print(text, highlight=False))
+        torment = run_on_hosts if given.hosts else run
+        outcome = torment(plan, folder, lambda text: console.print(text, highlight=False))
         report(console, outcome)
         return not outcome.violations
 

@@ -24,6 +24,7 @@ from tests.chaos.faults import Tormentor
 from tests.chaos.history import History, Outcome, judge, percentile
 from tests.chaos.load import Committer, ConfluentSender, Load, OwnSender
 from tests.chaos.members import CLASSIC, CONSUMER, ConfluentMember, OwnMember, Role
+from tests.chaos.on_hosts import HostTormentor, cluster_on_hosts
 from tests.chaos.ownership import OwnershipWatcher
 from tests.compat.peers import coterie
 
@@ -35,7 +36,8 @@ MIXED = "mixed-members"
 STAYS_CLASSIC = Role(MIXED)
 CHANGES_OVER = (Role(MIXED, (CONSUMER, CLASSIC), 23.0), Role(MIXED, (CLASSIC, CONSUMER), 37.0))
 """At times all members of their group are classic, so it becomes a classic group, and a consumer group again."""
-GROUPS = (OF_OWN.group, OF_CONFLUENT.group, OF_CONSUMERS.group, MIXED, pooled.GROUP)
+OF_CLIENTS = (OF_OWN.group, OF_CONFLUENT.group, OF_CONSUMERS.group, MIXED)
+GROUPS = (*OF_CLIENTS, pooled.GROUP)
 """Those that handle every record."""
 PARTITIONS = 6
 OFFSETS_PARTITIONS = 50
@@ -69,22 +71,50 @@ def run(
     """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals."""
     history = History(folder / "history.jsonl")
     with contextlib.closing(history), coterie(folder, port=free_base_port(), config=SAFE) as cluster:
-        servers = cluster.bootstrap_servers
-        say(f"three brokers at {servers}; history in {history.path}")
-        with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
-            _make_topic(writer)
-            loads, committers = _loads(plan, history, servers, writer, reader)
-            for load in loads:
-                load.start()
-            pool = pooled.Deployments(cluster.data_dir, folder / "pool", TOPIC)
-            pool.deploy()
-            _wait(lambda: _all_commit(history, plan.committers), plan.heal_s, "every group's first commit")
-            _torment(plan, Tormentor(cluster, history, plan.seed, pool.deploy), say)
-            history.note("peace")
-            _heal(plan, history, servers, loads, committers, say)
+        pool = pooled.Deployments(cluster.data_dir, folder / "pool", TOPIC)
+        tormentor = Tormentor(cluster, history, plan.seed, pool.deploy)
+        _run(plan, history, cluster.bootstrap_servers, GROUPS, tormentor, say, pool.deploy)
         pool.tell(history)
-        _read_back(history, servers)
+        _read_back(history, cluster.bootstrap_servers)
     return judge(history.read())
+
+
+def run_on_hosts(
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], object] = lambda text: None,
+) -> Outcome:
+    """The same for a cluster on three hosts, with three controllers. There is no pool."""
+    history = History(folder / "history.jsonl")
+    with contextlib.closing(history), cluster_on_hosts(folder) as cluster:
+        tormentor = HostTormentor(cluster, history, plan.seed, TOPIC)
+        _run(plan, history, cluster.servers, OF_CLIENTS, tormentor, say)
+        _read_back(history, cluster.servers)
+    return judge(history.read())
+
+
+def _run(
+    plan: Plan,
+    history: History,
+    servers: str,
+    groups: tuple[str, ...],
+    tormentor: Tormentor | HostTormentor,
+    say: Callable[[str], object],
+    begun: Callable[[], object] = lambda: None,
+) -> None:
+    """Load, faults and peace. `begun` is called once the load has begun."""
+    say(f"three brokers at {servers}; history in {history.path}")
+    with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
+        _make_topic(writer)
+        loads, committers = _loads(plan, history, servers, groups, writer, reader)
+        for load in loads:
+            load.start()
+        begun()
+        _wait(lambda: _all_commit(history, plan.committers), plan.heal_s, "every group's first commit")
+        _torment(plan, tormentor, say)
+        tormentor.heal()
+        history.note("peace")
+        _heal(plan, history, servers, groups, loads, committers, say)
 
 
 def free_base_port() -> int:
@@ -102,7 +132,7 @@ def _make_topic(admin: Admin) -> None:
 
 
 def _loads(
-    plan: Plan, history: History, servers: str, writer: Admin, reader: Admin
+    plan: Plan, history: History, servers: str, groups: tuple[str, ...], writer: Admin, reader: Admin
 ) -> tuple[list[Load], list[Committer]]:
     names = _in_different_partitions(plan.committers)
     committers = [Committer(name, history, servers, TOPIC, writer, reader) for name in names]
@@ -116,7 +146,7 @@ def _loads(
         OwnMember("own-classic", history, servers, TOPIC, STAYS_CLASSIC),
         OwnMember("own-changing", history, servers, TOPIC, CHANGES_OVER[0]),
         ConfluentMember("confluent-changing", history, servers, TOPIC, CHANGES_OVER[1]),
-        OwnershipWatcher("watcher", history, servers, set(GROUPS)),
+        OwnershipWatcher("watcher", history, servers, set(groups)),
         *committers,
     ]
     return loads, committers
@@ -138,7 +168,7 @@ def _all_commit(history: History, count: int) -> bool:
     return len({event["group"] for event in history.read() if event["event"] == "committed"}) == count
 
 
-def _torment(plan: Plan, tormentor: Tormentor, say: Callable[[str], object]) -> None:
+def _torment(plan: Plan, tormentor: Tormentor | HostTormentor, say: Callable[[str], object]) -> None:
     dice = random.Random(plan.seed)
     begun = time.monotonic()
     left = list(plan.faults)
@@ -153,6 +183,7 @@ def _heal(
     plan: Plan,
     history: History,
     servers: str,
+    groups: tuple[str, ...],
     loads: list[Load],
     committers: list[Committer],
     say: Callable[[str], object],
@@ -168,7 +199,7 @@ def _heal(
         load.join(150)
     for committer in committers:
         _wait(lambda c=committer: c.read(-1), plan.heal_s, f"the offsets of {committer.name}")
-    _await_all_handled(servers, plan.heal_s)
+    _await_all_handled(servers, groups, plan.heal_s)
     for load in loads:
         load.stop()
     for load in loads:
@@ -180,10 +211,10 @@ def _committed_since(history: History, since: float) -> int:
     return len({e["group"] for e in history.read() if e["event"] == "committed" and e["at"] > since})
 
 
-def _await_all_handled(servers: str, patience_s: float) -> None:
+def _await_all_handled(servers: str, groups: tuple[str, ...], patience_s: float) -> None:
     """Wait until all groups have committed to the topic's ends. Every commit has to move on within the time."""
     done: dict[tuple[str, int], tuple[int, float]] = {}
-    while behind := _behind(servers):
+    while behind := _behind(servers, groups):
         now = time.monotonic()
         for place, offset in behind.items():
             before, since = done.get(place, (None, now))
@@ -194,14 +225,14 @@ def _await_all_handled(servers: str, patience_s: float) -> None:
         time.sleep(0.5)
 
 
-def _behind(servers: str) -> dict[tuple[str, int], int]:
+def _behind(servers: str, groups: tuple[str, ...]) -> dict[tuple[str, int], int]:
     """The commits that are not at the end, by group and partition; -1 for all that nobody answers for."""
     partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
-    found: dict[tuple[str, int], int] = {(group, tp.partition): -1 for group in GROUPS for tp in partitions}
+    found: dict[tuple[str, int], int] = {(group, tp.partition): -1 for group in groups for tp in partitions}
     with contextlib.suppress(KafkaError), Consumer(bootstrap_servers=servers) as reader:
         with Admin(bootstrap_servers=servers) as admin:
             ends = reader.end_offsets(partitions, timeout_ms=5000)
-            for group in GROUPS:
+            for group in groups:
                 offsets = admin.list_consumer_group_offsets(group, partitions, timeout_ms=5000)
                 for tp, end in ends.items():
                     offset = offsets[tp].offset if tp in offsets else 0
