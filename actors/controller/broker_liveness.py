@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
@@ -18,11 +19,13 @@ from actors.controller.sessions import Launcher, Session
 from actors.controller.starts import Starts
 from actors.links.control import Stop
 from actors.runtime.logs import about
+from placement.metadata import NO_LEADER
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.5  # before a start that failed is tried again
-_COMES_SECONDS: Final = 0.5  # a broker that lives has found a new controller by then
+_COMES_SECONDS: Final = 0.5  # after others have, a broker that lives comes to a new controller, too
+_WORD_SECONDS: Final = 2.5  # heartbeats come more often, and say the same or something else
 
 
 class BrokerLiveness:
@@ -57,6 +60,7 @@ class BrokerLiveness:
         self._released = released
         self._deaths = Deaths(launcher, lease_s)
         self.began = loop.time()
+        self._last_came = -math.inf
 
     @property
     def brokers(self) -> Mapping[int, Session]:
@@ -86,6 +90,7 @@ class BrokerLiveness:
     def came(self, session: Session) -> None:
         """A broker registers."""
         self._brokers[session.broker_id] = session
+        self._last_came = self._loop.time()
         self._deaths.settled(session.broker_id)
         self._replacing.heard(session.broker_id, self._loop.time())
         self._starts.starting.discard(session.broker_id)
@@ -184,28 +189,45 @@ class BrokerLiveness:
 
         That one would have heard them hang up. This one has only the word of the others.
         """
-        left = self.began + _COMES_SECONDS - self._loop.time()
-        self._loop.call_later(max(left, 0.0), self._look_for_dead, recovering)
+        self._look_for_dead(recovering, self._loop.time())
 
-    def _look_for_dead(self, recovering: Callable[[], Collection[int]]) -> None:
+    def _look_for_dead(self, recovering: Callable[[], Collection[int]], due: float) -> None:
+        now = self._loop.time()
+        if now > due + _COMES_SECONDS / 2:
+            wait = _COMES_SECONDS  # we stood still, and have not read who has come meanwhile
+        else:
+            wait = max(self.began, self._last_came) + _COMES_SECONDS - now
+        if wait > 0:
+            self._loop.call_later(wait, self._look_for_dead, recovering, now + wait)
+            return
         for broker_id in self._absent(recovering):
-            if not self._over() and self._has_left_all(broker_id):
+            if not self._over() and self._has_left_all(broker_id, now):
                 log.warning(
                     "broker %d has hung up on all others, and has not come", broker_id, extra=about(broker=broker_id)
                 )
                 self._absent_lost(broker_id)
 
-    def _has_left_all(self, broker_id: int) -> bool:
-        """True if all brokers that were connected to this one, which is said to run, say that it has hung up."""
+    def _has_left_all(self, broker_id: int, now: float) -> bool:
+        """True if all brokers that were connected to this one, which is said to run, say that it has hung up.
+
+        Those that have hung up as well need not say so. One that is about to stop hangs up before it has ended.
+        """
         known = self._log.decided.brokers.get(broker_id)
-        if known is None or not known.alive:
+        if known is None or not known.alive or known.leaving:
             return False
+        words = [set(each.unreachable) for each in self._brokers.values() if now - each.last_heard < _WORD_SECONDS]
+        gone = set[int]().union(*words)
         partitions = (each for topic in self._log.decided.topics.values() for each in topic.partitions)
-        pushing = {each.leader for each in partitions if broker_id in each.replicas}
-        witnesses = [self._brokers[each] for each in pushing & self._brokers.keys()]
-        if not witnesses or not all(broker_id in each.unreachable for each in witnesses):
+        pushing = {each.leader for each in partitions if broker_id in each.replicas} - {broker_id, NO_LEADER}
+        witnesses = pushing - (gone - self._brokers.keys())
+        if not witnesses or not all(self._says(each, broker_id, now) for each in witnesses):
             return False
         return self._launcher.look_at(broker_id, known.pid, known.process_started) is None
+
+    def _says(self, witness: int, broker_id: int, now: float) -> bool:
+        """True if a broker is here, and has said lately that another one has hung up."""
+        session = self._brokers.get(witness)
+        return session is not None and broker_id in session.unreachable and now - session.last_heard < _WORD_SECONDS
 
     def _give_up(self, session: Session, now: float) -> None:
         log.warning(

@@ -126,16 +126,17 @@ class AnyController:
 
         Raises ValueError if there is no controller, and Ray's errors.
         """
-        if not self._several:
+        actors = self._several  # another thread may ask, too
+        if not actors:
             try:
                 alone = self._ray.find(ActorName(self._namespace, ALONE))
             except ValueError:
-                self._several = several(self._ray, self._namespace)
-                if not self._several:
+                self._several = actors = several(self._ray, self._namespace)
+                if not actors:
                     raise
             else:
                 return alone.ask(method, *arguments).answer(within_s), alone
-        answered = _first_that_knows(self._ray, self._several, (method, *arguments), within_s, self._clock)
+        answered = _first_that_knows(self._ray, actors, (method, *arguments), within_s, self._clock)
         if answered is None:
             self._several = []  # others may have been started since
             raise ValueError("no controller knows which one leads")

@@ -110,3 +110,54 @@ async def test_one_that_is_here_is_not_lost_by_the_word_of_others(tmp_path: Path
         await say(one, 2)
         assert runs(c)
         assert not two.lost.is_set()
+
+
+async def test_one_is_not_lost_before_all_have_come_that_may_be_connected_to_it(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        brokers = [await FakeBroker(number).register(c.port) for number in range(3)]
+        await create(brokers[0], "t", partitions=3, factor=3)
+    async with controller(tmp_path) as c:
+        c.server.expect([0, 1, 2])
+        zero = await FakeBroker(0, brokers[0].epoch).register(c.port)
+        c.clock.ahead += 0.6
+        await say(zero, 2)
+        assert runs(c)
+        await say(zero, 1, 2)
+        assert leaders(c) == {0}, "both have hung up, by all who are left"
+
+
+async def test_one_that_is_about_to_stop_hangs_up_before_its_end(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        brokers = [await FakeBroker(number).register(c.port) for number in range(3)]
+        await create(brokers[0], "t", partitions=3, factor=3)
+        await brokers[2].call("broker_leaving", 2, broker_id=2)
+    async with controller(tmp_path) as c:
+        c.server.expect([0, 1, 2])
+        zero, one = [await FakeBroker(each.broker_id, each.epoch).register(c.port) for each in brokers[:2]]
+        c.clock.ahead += 0.6
+        await say(zero, 2)
+        await say(one, 2)
+        assert c.metadata.brokers[2].leaving
+        assert c.metadata.brokers[2].alive
+
+
+async def test_a_word_that_is_old_does_not_count(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        await say(zero, 2)
+        c.clock.ahead += 3.0
+        await say(one, 2)
+        assert runs(c)
+        await say(zero, 2)
+        assert not c.metadata.brokers[2].alive
+
+
+async def test_a_controller_that_stood_still_reads_first_who_has_come(tmp_path: Path) -> None:
+    async with next_controller(tmp_path) as (c, zero, one):
+        c.clock.ahead -= 0.6
+        c.server.liveness.began = c.clock.time()
+        await say(zero, 2)
+        await say(one, 2)
+        c.clock.ahead += 2.0
+        again = c.clock.time()
+        await until(lambda: not c.metadata.brokers[2].alive, what="its end, after another wait")
+        assert c.clock.time() - again >= 0.5
