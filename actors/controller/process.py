@@ -123,8 +123,11 @@ class ControllerProcess:
     def hand_out_secret(self, asks: int | str) -> Secrets:
         """The secrets, for a broker, by its id, or a controller, in words, on a node without their files.
 
-        Raises PermissionError if they may not travel so.
+        Raises PermissionError if they may not travel so, and for a controller NotControllerError if another one leads:
+        that one knows the settings in force.
         """
+        if isinstance(asks, str):
+            self._check_leads()
         who = f"broker {asks}" if isinstance(asks, int) else asks
         spec, in_force = self._spec.now, self.loop.node.in_force
         token = self.ray_asks_for_token()

@@ -1,6 +1,7 @@
 """The cluster's secret in the process of one of several controllers: from the file on its node, or from another one.
 
-A node whose disk was lost has no file. Its controller, which Ray starts again there, asks the others, as a broker does.
+A node whose disk was lost has no file. Its controller, which Ray starts again there, asks the others, as a broker does:
+the one that leads hands it out, as it knows the settings that are in force.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from actors.controller.ray_actors import RayActors
 from actors.controller.secret_handover import keep
 from actors.controller.spec import VoterStart
 from actors.links.secret import Secrets, read_secrets
-from actors.runtime.controllers import name_of
+from actors.runtime.controllers import is_controller, name_of
+from actors.runtime.data_folder import UntrustedError
 from actors.runtime.environment import Clock
 from actors.runtime.process import last_line
 from actors.runtime.ray_connection import ClusterError
@@ -27,9 +29,9 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 def secrets_of_voter(told: VoterStart, actors: RayActors, clock: Clock) -> Secrets:
-    """The secrets that stand in the file of this node, or else those that another controller hands out.
+    """The secrets that stand in the file of this node, or else those that the controller that leads hands out.
 
-    The others are asked for a minute: Ray does not start an actor again whose start has failed. Raises ClusterError.
+    For a minute: then this process ends, and Ray starts another one. Raises ClusterError.
     """
     path = Path(told.spec.secret_file)
     try:
@@ -38,28 +40,38 @@ def secrets_of_voter(told: VoterStart, actors: RayActors, clock: Clock) -> Secre
         missing = error
     except (OSError, ValueError) as error:
         raise _needed(path, error) from error
-    others = [each for each in told.controllers if each != told.controller_id]
-    deadline, why = clock.monotonic() + _PATIENCE_SECONDS, str(missing)
-    while others:
-        for each in others:
-            try:
-                return _asked(told, actors, each)
-            except PermissionError as error:  # of the other one: it may not travel so
-                raise _needed(path, last_line(error)) from error
-            except Exception as error:  # Ray's own, too: that controller is away, or was never started
-                why = last_line(error)
-        if clock.monotonic() > deadline:
-            break
-        clock.sleep(_PAUSE_SECONDS)
-    raise _needed(path, why) from missing
-
-
-def _asked(told: VoterStart, actors: RayActors, other: int) -> Secrets:
-    here = f"controller {told.controller_id}, on {socket.gethostname()}"
-    secrets: Secrets = actors.ask(name_of(other), "hand_out_secret", here, within_s=_ASK_SECONDS)
-    keep(told.spec.data_dir, told.spec.secret_file, secrets)
-    log.warning("there was no %s: controller %d has handed the cluster's secret out", told.spec.secret_file, other)
+    try:
+        secrets = _handed_out(told, actors, clock)
+        keep(told.spec.data_dir, told.spec.secret_file, secrets)
+    except (OSError, UntrustedError) as error:  # also the other one's: it may not travel so
+        raise _needed(path, last_line(error)) from missing
     return secrets
+
+
+def _handed_out(told: VoterStart, actors: RayActors, clock: Clock) -> Secrets:
+    me = name_of(told.controller_id)
+    here = f"controller {told.controller_id}, on {socket.gethostname()}"
+    deadline = clock.monotonic() + _PATIENCE_SECONDS
+    while True:
+        why = "there is no other controller"
+        try:
+            for each in [name for name in actors.names() if is_controller(name) and name != me]:
+                try:
+                    secrets: Secrets = actors.ask(each, "hand_out_secret", here, within_s=_ASK_SECONDS)
+                except PermissionError:
+                    raise
+                except Exception as error:  # Ray's own, too: it is away, or does not lead
+                    why = last_line(error)
+                else:
+                    log.warning("there was no %s: %s has handed the secret out", told.spec.secret_file, each)
+                    return secrets
+        except PermissionError:
+            raise
+        except Exception as error:  # Ray is away, or busy
+            why = last_line(error)
+        if clock.monotonic() > deadline:
+            raise FileNotFoundError(why)
+        clock.sleep(_PAUSE_SECONDS)
 
 
 def _needed(path: Path, why: object) -> ClusterError:
