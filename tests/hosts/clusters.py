@@ -110,6 +110,7 @@ class OnHosts:
         host.kill()
         host.boot(empty=True)
         host.start_ray(self.hosts[0])
+        wait_until(self.led_from, what="a controller that leads, which may have been there")
         wait_until(lambda: self._replaces(broker), what=f"the replacement of broker {broker}")
 
     def _replaces(self, broker: int) -> bool:

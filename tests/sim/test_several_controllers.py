@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.command import simulate
 
-_SEEDS = 15
+_SEEDS = 20
 
 pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
 
