@@ -63,16 +63,17 @@ class BrokerWaits:
     ) -> None:
         """Wait until a broker `is_back` that is started again.
 
-        Raises RuntimeError with the reason if it has failed to start for `failing_s`, or once `timeout_s` has passed.
+        Raises RuntimeError with the reason if it fails to start again and again for `failing_s`, or once `timeout_s`
+        has passed. A single failure is none: Ray may not have noticed yet that a node has ended.
         """
         deadline = self._loop.time() + timeout_s
         while not is_back():
-            now, failure = self._loop.time(), self._starts.failures.get(broker_id)
-            if failure is not None and now - failure.since > failing_s:
+            failure = self._starts.failures.get(broker_id)
+            if failure is not None and failure.last - failure.since > failing_s:
                 raise RuntimeError(f"broker {broker_id} does not start: {failure.reason}")
-            if now > deadline:
+            if self._loop.time() > deadline:
                 raise RuntimeError(f"broker {broker_id} did not come back within {timeout_s:.0f} s; see {see}")
-            await self._news(deadline if failure is None else min(deadline, failure.since + failing_s))
+            await self._news(deadline)
 
     async def _news(self, until: float) -> None:
         """Wait for the next `look`, or a little longer than until this time of the loop."""

@@ -11,10 +11,11 @@ from actors.controller.sessions import Launcher
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why a broker did not start last, and the time (of the loop) `since` when it has failed each time."""
+    """The reason why a broker did not start `last`, and the time `since` when it has failed each time (of the loop)."""
 
     reason: str
     since: float
+    last: float
 
 
 class Starts:
@@ -51,8 +52,8 @@ class Starts:
     def failed(self, broker_id: int, reason: str) -> None:
         """A broker's process ended before it registered, or could not begin."""
         self.starting.discard(broker_id)
-        known = self.failures.get(broker_id)
-        self.failures[broker_id] = Failure(reason, self._loop.time() if known is None else known.since)
+        known, now = self.failures.get(broker_id), self._loop.time()
+        self.failures[broker_id] = Failure(reason, now if known is None else known.since, now)
 
     def forgive(self, broker_id: int) -> None:
         """Failures from before no longer count: the broker has registered, or a person has it started again."""

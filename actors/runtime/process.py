@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
+_NEVER_RAN = "The actor never ran - it was cancelled before it started running."
+"""Ray's last words about an actor that has not started; the reason is the line before them."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Ray colours the names of its processes
 
 
@@ -141,7 +143,8 @@ def check_same_version(expected: str) -> None:
 
 def last_line(error: BaseException) -> str:
     """The last line of another process's error, without its traceback, the name of its class and colours."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[-1]
+    text = str(error).strip().removesuffix(_NEVER_RAN).rstrip()
+    line = (text or type(error).__name__).splitlines()[-1]
     return _CLASS_NAME.sub("", _COLOUR.sub("", line))
 
 

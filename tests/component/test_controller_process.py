@@ -286,6 +286,22 @@ def test_a_broker_that_does_not_run_is_started_and_one_that_cannot_start_says_wh
         process.restart_broker(0, 60.0)
 
 
+async def test_a_broker_that_failed_to_start_once_is_waited_for(controllers: Controllers) -> None:
+    """Ray had it on a node that had ended, and the next start took longer than failures are allowed."""
+    process = controllers.begin(brokers=1)
+    process.loop.ask(process.controller.expect, process.placing.place(1))
+    commit(process, BrokerRecord(BrokerInfo(0, "h", 1, None, 0, alive=False)))
+    process.failing_s = 0.0
+    controllers.ray.refusal = RuntimeError("its node has ended")
+    restarting = asyncio.ensure_future(in_thread(process.restart_broker, 0, 60.0))
+    await until(lambda: process.controller.starts.failures, what="a failure")
+    controllers.ray.refusal = None
+    await until(lambda: controllers.ray.of(Role.BROKER), what="the next start")
+    assert not restarting.done()
+    await registered(process, [0])
+    await restarting
+
+
 def test_no_broker_is_restarted_that_is_not_there_or_does_not_come_back(controllers: Controllers) -> None:
     process = controllers.begin()
     with pytest.raises(RuntimeError, match=r"^there is no broker 7$"):
