@@ -298,7 +298,10 @@ def test_a_second_cluster_of_the_same_name_on_its_ray_is_refused_and_another_nam
     assert f"{tmp_path / 'b'} is in use by cluster 'second' on this Ray: stop that" in refused("up", *address, *third)
 
     def status() -> dict[str, Any] | None:
-        found: dict[str, Any] = json.loads(coterie("status", *address, "--name", "second", "--format", "json").stdout)
+        done = coterie("status", *address, "--name", "second", "--format", "json")
+        if done.returncode != 0:
+            return None
+        found: dict[str, Any] = json.loads(done.stdout)
         return found if "shards" in found["brokers"][0] else None  # left out of a broker that is slow to answer
 
     found = wait_until(status, what="an answer of the broker")
