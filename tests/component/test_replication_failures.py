@@ -66,6 +66,23 @@ async def test_a_leader_that_dies_with_its_controller_is_followed_without_a_leas
         assert all(server.replicas.unreachable() == () for server in w.servers.values())
 
 
+async def test_a_leader_that_hears_of_another_one_with_each_of_its_batches_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that was cut off had pushed a hundred batches, and each of them came back."""
+    async with world(tmp_path) as w:
+        await w.create("t")
+        assert await w.produce("t", b"v") == 0
+        replicas = w.servers[w.partition("t").leader].replicas
+        await until(lambda: len(replicas.links) == 2, what="its followers")
+        link = next(iter(replicas.links.values()))
+        fenced = Ack(w.partition("t").leader_epoch + 1, 0, Outcome.FENCED)
+        replicas.acknowledged(link, [(w.metadata.topics["t"].id, 0, fenced)] * 100)
+        assert [each.message for each in caplog.records if "another broker leads" in each.message] == [
+            f"t-0: another broker leads at epoch {fenced.leader_epoch}"
+        ]
+
+
 @pytest.mark.conformance("D-04")
 async def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path) -> None:
     async with world(tmp_path) as w:

@@ -275,16 +275,17 @@ class ReplicaManager:
         self._pushes.has_room(link)
 
     def _acknowledged(self, broker: int, key: Key, leader: LeaderReplica, ack: Ack, now_ms: int) -> None:
-        leaders = self.leaders
+        leaders, known = self.leaders, leader.deposed
         if leader.on_ack(broker, ack, now_ms):
             leaders.committed(key, leader)
         elif leader.deposed:
-            log.warning(
-                "%s-%d: another broker leads at epoch %d",
-                *key,
-                ack.leader_epoch,
-                extra=at(*key, epoch=ack.leader_epoch, peer=f"broker {broker}"),
-            )
+            if not known:  # what it has pushed since comes back, too
+                log.warning(
+                    "%s-%d: another broker leads at epoch %d",
+                    *key,
+                    ack.leader_epoch,
+                    extra=at(*key, epoch=ack.leader_epoch, peer=f"broker {broker}"),
+                )
             leaders.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if key in leaders.deleting:
             leaders.deleting.reached(key, leader.start_in_sync)
