@@ -106,9 +106,7 @@ class HostTormentor:
         """Have its Ray run, which ends with the host, and some time after Ray's head has taken it for dead."""
         if not host.is_up:
             host.boot()
-        if not host.processes("raylet/raylet"):
-            host.end_processes()
-            host.start_ray(self._head)
+        host.keep_ray(self._head)
 
     def _host_killed(self, *, silently: bool = False) -> None:
         host = self._victim()

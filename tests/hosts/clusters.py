@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, TopicMetadata
 
 from placement.hashing import partition_for_group
 from tests.hosts.host import Host
+from tests.hosts.nodes import alive
 from tests.ray.support import commit, consumer, topic, wait_until
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -56,6 +57,15 @@ class OnHosts:
         found = [self._told(each) for each in (name, OFFSETS_TOPIC)]
         parts = [part for each in found if each is not None for part in each.partitions.values()]
         return None not in found and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
+
+    def is_back(self, host: Host, name: str) -> bool:
+        """True if all replicas of a topic are in sync, and a host, whose Ray is kept, is a node that Ray's head knows.
+
+        Where the head has taken it for dead meanwhile, its replicas may be in sync until it hears of that, and ends.
+        """
+        head = self.hosts[0]
+        host.keep_ray(head)
+        return self.whole(name) and host.address in head.call(alive, head.ray_address)
 
     def make_offsets_topic(self) -> None:
         """Commit, so that there is one, and wait until all its replicas are in sync."""

@@ -197,6 +197,16 @@ class Host:
                 return
         self.run(*command, variables=variables)
 
+    def keep_ray(self, head: Host) -> None:
+        """Start its Ray if that has ended.
+
+        It does so with the host, and because the head has not heard of it for a minute: then it ends a while after the
+        host is heard again.
+        """
+        if not self.processes("raylet/raylet"):
+            self.end_processes()
+            self.start_ray(head)
+
     def stay_in_ray(self, head: Host) -> psutil.Process:
         """`ray start --block`: the process that stays, as the first one of a pod on Kubernetes does."""
         self.start(*self._ray_start(head, "--block"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

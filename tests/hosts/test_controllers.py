@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition
 
 from tests.hosts.clusters import SOON_FENCED, OnHosts, started
 from tests.hosts.host import Host
-from tests.hosts.test_faults import IMPATIENT, back, cut, killed, muted, serves
+from tests.hosts.test_faults import IMPATIENT, back, cut, killed, muted
 from tests.ray.support import consumer, patient, read_all, topic, wait_until
 from tests.ray.traffic import Committer, Writer
 
@@ -70,7 +70,7 @@ def test_another_controller_leads_and_nothing_acknowledged_is_lost(
             before = len(writer.acknowledged)
             wait_until(lambda: len(writer.acknowledged) > before + 50, what="records again")
             back(victim)
-            wait_until(lambda: serves(victim, head) and cluster.whole(name), what="all replicas in sync again")
+            wait_until(lambda: cluster.is_back(victim, name), what="all replicas in sync again")
             wait_until(cluster.controllers_are_whole, what="the controller that was away")
             writer.end()
             committer.end()

@@ -51,14 +51,6 @@ def back(host: Host) -> None:
         host.boot()
 
 
-def serves(host: Host, head: Host) -> bool:
-    """Start its Ray if that has ended: with the host, or because the head has not heard of it for a minute."""
-    if not host.processes("raylet/raylet"):
-        host.end_processes()
-        host.start_ray(head)
-    return True
-
-
 @pytest.fixture(scope="module")
 def cluster(three: list[Host]) -> Iterator[OnHosts]:
     with started(three, "faults", 9100) as made:
@@ -110,9 +102,7 @@ def test_groups_go_on_elsewhere_and_no_acknowledged_record_or_commit_is_lost(
                 wait_until(lambda: len(writer.acknowledged) > before + 50, what="records again")
                 healed = time.monotonic()
                 back(victim)
-                wait_until(
-                    lambda: serves(victim, cluster.hosts[0]) and cluster.whole(name), what="all replicas in sync again"
-                )
+                wait_until(lambda: cluster.is_back(victim, name), what="all replicas in sync again")
             writer.end()
             committer.end()
         assert writer.failed == 0
@@ -147,7 +137,7 @@ def test_leaders_leave_a_host_whose_ray_is_told_to_end_before_it_does(cluster: O
             commits, before = len(committer.times), len(writer.acknowledged)
             wait_until(lambda: len(committer.times) > commits + 20, what="the group's commits")
             wait_until(lambda: len(writer.acknowledged) > before + 50, what="records again")
-            wait_until(lambda: serves(victim, head) and cluster.whole(name), what="all replicas in sync again")
+            wait_until(lambda: cluster.is_back(victim, name), what="all replicas in sync again")
             writer.end()
             committer.end()
         assert writer.failed == 0
