@@ -279,7 +279,7 @@ class ReplicaManager:
         if leader.on_ack(broker, ack, now_ms):
             leaders.committed(key, leader)
         elif leader.deposed:
-            if not known:  # what it has pushed since comes back, too
+            if not known:  # each batch that it has pushed since comes back
                 log.warning(
                     "%s-%d: another broker leads at epoch %d",
                     *key,
