@@ -39,6 +39,7 @@ from actors.links.views import (
     TopicView,
 )
 from actors.runtime.environment import Clock
+from actors.runtime.sharing import result_of
 
 R = TypeVar("R", bound=Result)
 
@@ -112,7 +113,7 @@ class Entitled:
         if topic not in self._settings:
             self._settings[topic] = asyncio.ensure_future(self._desk.sees_settings(topic))
         try:
-            return await asyncio.shield(self._settings[topic])
+            return await result_of(self._settings[topic])
         except DeskError as error:
             self._settings.pop(topic, None)
             raise _source_error(error) from error
@@ -123,7 +124,7 @@ class Entitled:
             self._asked = now, asyncio.ensure_future(self._desk.rights())
             self._settings.clear()
         try:
-            return await asyncio.shield(self._asked[1])
+            return await result_of(self._asked[1])
         except DeskError as error:
             self._asked = None
             raise _source_error(error) from error

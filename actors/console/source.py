@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 from actors import OutsideError
 from actors.links.operations import Operation, Result
 from actors.runtime.environment import Clock
+from actors.runtime.sharing import result_of
 
 R = TypeVar("R", bound=Result)
 
@@ -48,7 +49,7 @@ class Shared:
             self._forget(now)
             task = asyncio.ensure_future(self._source.view(operation))
             self._asked[operation] = now, task
-        return cast(R, await asyncio.shield(task))
+        return cast(R, await result_of(task))
 
     def _forget(self, now: float) -> None:
         old = [key for key, (since, task) in self._asked.items() if task.done() and now - since >= self._age_s]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import random
 import threading
@@ -114,6 +115,34 @@ def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down():
     finally:
         client.loop.close()
     assert dialled == ["broker", "bootstrap"] * 5
+
+
+def test_an_attempt_that_fails_after_the_request_has_timed_out_is_no_error_of_the_program() -> None:
+    """asyncio logged "Task exception was never retrieved" for each machine that was gone, with a traceback."""
+    logged: list[dict[str, Any]] = []
+
+    async def silent(*_: Any) -> Connection:
+        await answered.wait()
+        raise KafkaConnectionError
+
+    async def give_up(client: Network) -> None:
+        client.loop.set_exception_handler(lambda _, context: logged.append(context))
+        asking = client.loop.create_task(client.connection(Node(1, "h", 9092)))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        answered.set()
+        await asyncio.sleep(0)
+
+    answered = asyncio.Event()
+    client = Network(NetworkSettings(bootstrap=(("h", 9092),)), environment=_steady(lambda: 0), dial=silent)
+    try:
+        client.loop.run_until_complete(give_up(client))
+        gc.collect()
+    finally:
+        client.loop.close()
+    assert logged == []
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["brokers known", "none ever seen"])

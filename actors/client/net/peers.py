@@ -25,6 +25,7 @@ from actors.client.net.exchange import Lost
 from actors.client.net.nodes import NodeLoad
 from actors.client.net.settings import NetworkSettings
 from actors.client.records import Node
+from actors.runtime.sharing import result_of
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Peer:
             self._last_attempt_ms = now_ms
             work = self._renew(self.connection) if is_stale else self.connect()
             self._connecting = asyncio.get_running_loop().create_task(work)
-        return await asyncio.shield(self._connecting)
+        return await result_of(self._connecting)
 
     def retire(self) -> None:
         """Close the connection: the broker is elsewhere now, or the client closes."""
