@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=50, help="groups that commit (50)")
     parser.add_argument("--folder", type=Path, help="keep data and history.jsonl here (a temporary one)")
     parser.add_argument("--faults", nargs="*", default=(), help="exactly these, by a part of their names")
-    parser.add_argument("--hosts", action="store_true", help="three hosts with disks and links of their own, no pool")
+    parser.add_argument("--hosts", action="store_true", help="four hosts with disks and links of their own, no pool")
     parser.add_argument("--starve", action="store_true", help="take all CPU from it instead of killing processes")
     parser.add_argument("--beaters", type=int, default=0, help="starve so many members that only beat, in 20 groups")
     given = parser.parse_args()

@@ -1,6 +1,7 @@
 """The faults of a chaos run on hosts: they are killed, cut off, muted, or lose their disks; processes die on them.
 
-Three hosts have a broker and a controller each, and the first has Ray's head. At most one of them is away at a time.
+Each of four hosts has a broker, three have a controller, and the first has Ray's head, whose state outlives it. At most
+one of them is away at a time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import random
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,17 +26,25 @@ from tests.support.waiting import wait_until
 _SHORT_S, _LONG_S = (1.0, 5.0), (8.0, 20.0)
 """Within a broker's lease, and beyond it."""
 _WHOLE_SECONDS = 180.0
+_REMOVAL_SECONDS = 300.0
+_HOSTS = 4
+_CONTROLLERS = 3
+_PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
+"""Nodes wait so long for Ray's head (docs/deployment.md)."""
 
 
 @contextlib.contextmanager
 def cluster_on_hosts(folder: Path) -> Iterator[OnHosts]:
-    """A cluster with three controllers on three hosts of its own. If the block fails, `folder` gets their logs."""
+    """A cluster with three controllers on four hosts of its own. If the block fails, `folder` gets their logs."""
     with Hosts() as hosts:
-        head, *others = made = [hosts.add() for _ in range(3)]
+        head, *others = made = [hosts.add() for _ in range(_HOSTS)]
+        for host in made:
+            host.variables |= _PATIENT
+        head.variables |= {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(head.disk / "gcs")}
         head.start_ray()
         for host in others:
             host.start_ray(head)
-        with started(made, "chaos", 9400, 3, SOON_FENCED) as cluster:
+        with started(made, "chaos", 9400, _CONTROLLERS, SOON_FENCED) as cluster:
             wait_until(cluster.controllers_are_whole, what="three controllers")
             try:
                 yield cluster
@@ -59,7 +69,10 @@ class HostTormentor:
             (3, "host cut off", lambda: self._cut_off(_LONG_S)),
             (2, "host muted", lambda: self._muted(_LONG_S)),
             (2, "link muted one way", lambda: self._muted(_LONG_S, one=True)),
+            (1, "head gone and back", self._head_gone),
             (1, "disk emptied, and broker replaced", self._disk_emptied),
+            (1, "broker removed, and another one added", self._broker_removed),
+            (2, "kill -9 of Ray's GCS", self._kill_gcs),
             (3, "kill -9 of a broker", lambda: self._kill("ray::Broker")),
             (3, "kill -9 of a shard", lambda: self._kill("ray::OffsetsPartition")),
             (2, "kill -9 of a controller", lambda: self._kill("ray::Controller")),
@@ -129,6 +142,19 @@ class HostTormentor:
         host.network.unmute(host.name, *to)
         self._back(host)
 
+    def _head_gone(self) -> None:
+        self._head.kill()
+        self._while_away(_LONG_S)
+        self._head.boot()
+        self._head.start_ray()
+
+    def _broker_removed(self) -> None:
+        self.heal()  # where replicas are missing, none is removed
+        broker = self._cluster.broker_on(self._victim())
+        self._cluster.command("brokers", "remove", str(broker), timeout_s=_REMOVAL_SECONDS)
+        self._cluster.command("brokers", "add")
+        self.heal()
+
     def _disk_emptied(self) -> None:
         self.heal()  # else it might be the only one that has some record
         self._cluster.empty_disk(self._victim())
@@ -145,6 +171,14 @@ class HostTormentor:
         host = wait_until(self._cluster.led_from, what="a controller that leads")
         for process in host.processes("ray::Controller"):
             _kill(process)
+
+    def _kill_gcs(self) -> None:
+        """Kill the process that knows all nodes and actors of Ray, and start it again."""
+        (gcs,) = self._head.processes("gcs_server")
+        command, variables = gcs.cmdline(), gcs.environ()
+        _kill(gcs)
+        self._while_away(self._random.choice((_SHORT_S, _LONG_S)))
+        self._head.start(*command, variables=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _kill(process: psutil.Process) -> None:

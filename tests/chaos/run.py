@@ -84,7 +84,7 @@ def run_on_hosts(
     folder: Path,
     say: Callable[[str], object] = lambda text: None,
 ) -> Outcome:
-    """The same for a cluster on three hosts, with three controllers. There is no pool."""
+    """The same for a cluster on four hosts, with three controllers. There is no pool."""
     history = History(folder / "history.jsonl")
     with contextlib.closing(history), cluster_on_hosts(folder) as cluster:
         tormentor = HostTormentor(cluster, history, plan.seed, TOPIC)

@@ -39,11 +39,13 @@ class OnHosts:
     name: str
     hosts: list[Host]
     servers: str
+    controllers: int
 
-    def command(self, *arguments: str) -> str:
+    def command(self, *arguments: str, timeout_s: float = 150.0) -> str:
         """The `coterie` command about this cluster, as it is installed on the host of the controller."""
         head = self.hosts[0]
-        return head.coterie(*arguments, "--ray-address", head.ray_address, "--name", self.name)
+        named = ["--ray-address", head.ray_address, "--name", self.name]
+        return head.coterie(*arguments, *named, timeout_s=timeout_s)
 
     def server_on(self, host: Host) -> str:
         """The address of the broker on a host."""
@@ -106,7 +108,7 @@ class OnHosts:
         with suppress(AssertionError):
             found = self.status()["controllers"]
             roles = sorted(each["role"] for each in found)
-            return roles == ["Leader", *["Voter"] * (len(self.hosts) - 1)] and all(each["lag"] == 0 for each in found)
+            return roles == ["Leader", *["Voter"] * (self.controllers - 1)] and all(each["lag"] == 0 for each in found)
         return False
 
     def broker_on(self, host: Host) -> int:
@@ -171,7 +173,7 @@ def started(
     counts = ["--brokers", str(len(hosts)), *(["--controllers", str(controllers)] if controllers > 1 else [])]
     said = head.coterie("up", *counts, "--name", name, "--insecure", *place, *settings)
     (ready,) = [line for line in said.splitlines() if line.startswith("ready bootstrap.servers=")]
-    cluster = OnHosts(name, hosts, ready.split()[1].partition("=")[2])
+    cluster = OnHosts(name, hosts, ready.split()[1].partition("=")[2], controllers)
     assert {server.partition(":")[0] for server in cluster.servers.split(",")} == {host.address for host in hosts}
     yield cluster
     head.coterie("down", name, "--ray-address", head.ray_address)

@@ -48,6 +48,8 @@ class Host:
         self.number = number
         self.files = files
         self.disk = disk
+        self.variables: dict[str, str] = {}
+        """More variables that its processes have."""
         self._code = code
         self._space: Space | None = None
         self.boot()
@@ -120,6 +122,7 @@ class Host:
             "RAY_worker_niceness": "0",
             "RAY_raylet_start_wait_time_s": "40",  # longer than the 15 s after which a raylet without agents ends
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            **self.variables,
             **(more or {}),
         }
 
