@@ -166,8 +166,7 @@ class BrokerLiveness:
                 self._give_up(session, now)
         if self._over():  # it may be, by now: the first ones led to it
             return
-        alive = {info.id for info in self._log.decided.alive()}
-        for broker_id in sorted((alive & self._starts.starting) - self._brokers.keys()):
+        for broker_id in sorted((self._alive() & self._starts.starting) - self._brokers.keys()):
             self._changes.lost(broker_id)  # when it was lost, the metadata log could not be written
         for broker_id in self._absent(recovering):
             if self._deaths.stays_away(broker_id, self._log.decided.brokers.get(broker_id), now - self.began):
@@ -176,9 +175,11 @@ class BrokerLiveness:
 
     def _absent(self, recovering: Callable[[], Collection[int]]) -> list[int]:
         """The brokers that run, or should, and have not come to this controller."""
-        alive = {info.id for info in self._log.decided.alive()}
         accounted_for = self._brokers.keys() | self._starts.starting | set(recovering())
-        return sorted((self._starts.wanted | alive) - accounted_for)
+        return sorted((self._starts.wanted | self._alive()) - accounted_for)
+
+    def _alive(self) -> set[int]:
+        return {info.id for info in self._log.decided.alive()}
 
     def _absent_lost(self, broker_id: int) -> None:
         self._deaths.settled(broker_id)
