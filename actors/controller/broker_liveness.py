@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 0.5  # before a start that failed is tried again
 _COMES_SECONDS: Final = 0.5  # after others have, a broker that lives comes to a new controller, too
+_READ_SECONDS: Final = 0.2  # after such a word, so that what came before it from another broker is read, too
 _WORD_SECONDS: Final = 2.5  # heartbeats come more often, and say the same or something else
 
 
@@ -61,6 +62,8 @@ class BrokerLiveness:
         self._deaths = Deaths(launcher, lease_s)
         self.began = loop.time()
         self._last_came = -math.inf
+        self.is_judging = False
+        """True from a word that a broker has hung up until it is decided whether any has died."""
 
     @property
     def brokers(self) -> Mapping[int, Session]:
@@ -190,17 +193,23 @@ class BrokerLiveness:
 
         That one would have heard them hang up. This one has only the word of the others.
         """
-        self._look_for_dead(recovering, self._loop.time())
+        if not self.is_judging:
+            self._judge_later(recovering, _READ_SECONDS)
 
-    def _look_for_dead(self, recovering: Callable[[], Collection[int]], due: float) -> None:
+    def _judge_later(self, recovering: Callable[[], Collection[int]], wait_s: float) -> None:
+        self.is_judging = True
+        self._loop.call_later(wait_s, self._judge, recovering, self._loop.time() + wait_s)
+
+    def _judge(self, recovering: Callable[[], Collection[int]], due: float) -> None:
         now = self._loop.time()
         if now > due + _COMES_SECONDS / 2:
             wait = _COMES_SECONDS  # we stood still, and have not read who has come meanwhile
         else:
             wait = max(self.began, self._last_came) + _COMES_SECONDS - now
         if wait > 0:
-            self._loop.call_later(wait, self._look_for_dead, recovering, now + wait)
+            self._judge_later(recovering, wait)
             return
+        self.is_judging = False
         for broker_id in self._absent(recovering):
             if not self._over() and self._has_left_all(broker_id, now):
                 log.warning(

@@ -35,11 +35,15 @@ async def next_controller(
 
 
 async def say(broker: FakeBroker, *unreachable: int) -> None:
-    """Have the controller hear that these have hung up on a broker, and do what follows from that at once."""
-    for _ in range(2):  # it does that before it hears the second one
-        before = len(broker.of(Confirmed))
-        broker.send(Heartbeat(0.0, Load(), unreachable=unreachable))
-        await broker.hear(Confirmed, before + 1)
+    """Have the controller hear that these have hung up on a broker."""
+    before = len(broker.of(Confirmed))
+    broker.send(Heartbeat(0.0, Load(), unreachable=unreachable))
+    await broker.hear(Confirmed, before + 1)
+
+
+async def judged(c: Controller) -> None:
+    """Wait until the controller has decided whether anybody has died."""
+    await until(lambda: not c.server.liveness.is_judging, what="a decision")
 
 
 def leaders(c: Controller) -> set[int]:
@@ -54,8 +58,10 @@ def runs(c: Controller) -> bool:
 async def test_one_that_has_hung_up_on_all_others_is_lost_without_a_lease_to_come_and_started(tmp_path: Path) -> None:
     async with next_controller(tmp_path) as (c, zero, one):
         await say(zero, 2)
+        await judged(c)
         assert runs(c), "the other one may be connected to it"
         await say(one, 2)
+        await judged(c)
         assert not c.metadata.brokers[2].alive
         assert leaders(c) == {0, 1}
         await until(lambda: c.launcher.started == [2], what="its next process")
@@ -66,6 +72,7 @@ async def test_one_that_another_still_reaches_runs(tmp_path: Path) -> None:
         await say(one, 2)
         await say(one)
         await say(zero, 2)
+        await judged(c)
         assert runs(c)
 
 
@@ -97,6 +104,7 @@ async def test_one_that_has_come_back_and_reads_its_logs_is_left_to_it(tmp_path:
         await two.hear(Joined)
         await say(zero, 2)
         await say(one, 2)
+        await judged(c)
         assert runs(c)
 
 
@@ -105,6 +113,7 @@ async def test_one_whose_process_is_seen_on_this_machine_is_judged_by_that(tmp_p
         c.launcher.sights[2] = Sight(Doing.RUNNABLE, 0.0)
         await say(zero, 2)
         await say(one, 2)
+        await judged(c)
         assert runs(c)
 
 
@@ -112,6 +121,7 @@ async def test_nobody_is_lost_by_the_word_of_one_that_was_never_connected_to_it(
     """A broker pushes to those that follow it, and is connected to no others."""
     async with next_controller(tmp_path, came=(0,), factor=1) as (c, zero):
         await say(zero, 2)
+        await judged(c)
         assert c.metadata.brokers[2].alive
 
 
@@ -120,6 +130,7 @@ async def test_one_that_is_here_is_not_lost_by_the_word_of_others(tmp_path: Path
         two = await FakeBroker(2, 0).register(c.port)
         await say(zero, 2)
         await say(one, 2)
+        await judged(c)
         assert runs(c)
         assert not two.lost.is_set()
 
@@ -127,8 +138,10 @@ async def test_one_that_is_here_is_not_lost_by_the_word_of_others(tmp_path: Path
 async def test_one_is_not_lost_before_all_have_come_that_may_be_connected_to_it(tmp_path: Path) -> None:
     async with next_controller(tmp_path, came=(0,)) as (c, zero):
         await say(zero, 2)
+        await judged(c)
         assert runs(c)
         await say(zero, 1, 2)
+        await judged(c)
         assert leaders(c) == {0}, "both have hung up, by all who are left"
 
 
@@ -136,6 +149,7 @@ async def test_one_that_is_about_to_stop_hangs_up_before_its_end(tmp_path: Path)
     async with next_controller(tmp_path, leaving=(2,)) as (c, zero, one):
         await say(zero, 2)
         await say(one, 2)
+        await judged(c)
         assert c.metadata.brokers[2].leaving
         assert c.metadata.brokers[2].alive
 
@@ -143,10 +157,13 @@ async def test_one_that_is_about_to_stop_hangs_up_before_its_end(tmp_path: Path)
 async def test_a_word_that_is_old_does_not_count(tmp_path: Path) -> None:
     async with next_controller(tmp_path) as (c, zero, one):
         await say(zero, 2)
+        await judged(c)
         c.clock.ahead += 3.0
         await say(one, 2)
+        await judged(c)
         assert runs(c)
         await say(zero, 2)
+        await judged(c)
         assert not c.metadata.brokers[2].alive
 
 
@@ -162,3 +179,13 @@ async def test_a_controller_that_stood_still_reads_first_who_has_come(tmp_path: 
             await say(zero, 2)
             await say(one, 2)
         assert c.clock.time() - again >= 0.5
+
+
+async def test_a_controller_that_stood_still_reads_first_who_has_come_before_the_word(tmp_path: Path) -> None:
+    """A broker came while nothing was read, and so did the word of all others that it had hung up on them."""
+    async with next_controller(tmp_path) as (c, zero, one):
+        for broker in (zero, one):
+            broker.send(Heartbeat(0.0, Load(), unreachable=(2,)))
+        await FakeBroker(2, 0).register(c.port)
+        await judged(c)
+        assert runs(c)
