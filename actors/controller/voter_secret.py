@@ -49,29 +49,37 @@ def secrets_of_voter(told: VoterStart, actors: RayActors, clock: Clock) -> Secre
 
 
 def _handed_out(told: VoterStart, actors: RayActors, clock: Clock) -> Secrets:
-    me = name_of(told.controller_id)
-    here = f"controller {told.controller_id}, on {socket.gethostname()}"
+    """The secret, from another controller. Raises PermissionError, and FileNotFoundError with the last reason."""
     deadline = clock.monotonic() + _PATIENCE_SECONDS
     while True:
-        why = "there is no other controller"
         try:
-            for each in [name for name in actors.names() if is_controller(name) and name != me]:
-                try:
-                    secrets: Secrets = actors.ask(each, "hand_out_secret", here, within_s=_ASK_SECONDS)
-                except PermissionError:
-                    raise
-                except Exception as error:  # Ray's own, too: it is away, or does not lead
-                    why = last_line(error)
-                else:
-                    log.warning("there was no %s: %s has handed the secret out", told.spec.secret_file, each)
-                    return secrets
+            return _ask_others(told, actors)
         except PermissionError:
             raise
-        except Exception as error:  # Ray is away, or busy
+        except Exception as error:  # Ray's own, too: it is away or busy, or no controller leads
             why = last_line(error)
         if clock.monotonic() > deadline:
             raise FileNotFoundError(why)
         clock.sleep(_PAUSE_SECONDS)
+
+
+def _ask_others(told: VoterStart, actors: RayActors) -> Secrets:
+    """The secret, from the first controller that hands it out. Raises PermissionError, and what the last one raised."""
+    here = f"controller {told.controller_id}, on {socket.gethostname()}"
+    failure: Exception = LookupError("there is no other controller")
+    for each in actors.names():
+        if not is_controller(each) or each == name_of(told.controller_id):
+            continue
+        try:
+            secrets: Secrets = actors.ask(each, "hand_out_secret", here, within_s=_ASK_SECONDS)
+        except PermissionError:
+            raise
+        except Exception as error:  # Ray's own, too: it is away, or does not lead
+            failure = error
+        else:
+            log.warning("there was no %s: %s has handed the secret out", told.spec.secret_file, each)
+            return secrets
+    raise failure
 
 
 def _needed(path: Path, why: object) -> ClusterError:
