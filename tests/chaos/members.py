@@ -193,6 +193,7 @@ class ConfluentMember(Member):
                 "auto.offset.reset": "earliest",
                 "on_commit": self._committed,
                 "log_level": _WARNING,
+                "socket.timeout.ms": 10_000,  # else a host that falls silent is waited for longer than a session
                 **KEEPS_BROKERS,
             },
             logger=_logger(self),

@@ -27,7 +27,7 @@ KNOWN = {
     "heartbeats-not-heard": 104,
     "parked-sync-forgotten": 48,
     "flush-per-message-skipped": 711,
-    "lost-batches-leave-a-hole": 117656,
+    "lost-batches-leave-a-hole": 117661,
     "expiry-lost-by-sleep": 91,
     "commit-lost-by-sleep": 1094,
     "woken-twice": 6,
