@@ -28,6 +28,7 @@ from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
 from tests.support.librdkafka import KEEPS_BROKERS
 from tests.support.ray_variables import without_ray
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.waiting import wait_until as wait_until
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 FAST = {"group.initial.rebalance.delay.ms": "0"}
 
 
-def patient(call: Callable[[], T], timeout_s: float = 150.0) -> T:
+def patient(call: Callable[[], T], timeout_s: float = PATIENCE_SECONDS) -> T:
     """The result of a client's call that may fail while something is being replaced."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -69,7 +70,7 @@ def words_of_family() -> list[str]:
     return found
 
 
-def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) -> None:
+def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = PATIENCE_SECONDS) -> None:
     """All of these have ended, or do so before the deadline."""
 
     def left() -> list[psutil.Process]:
@@ -163,7 +164,7 @@ def produce(servers: str, name: str, values: Iterable[bytes]) -> None:
         producer.produce(
             name, key=value, value=value, on_delivery=lambda error, _: failed.append(error) if error else None
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert failed == []
 
 
@@ -180,7 +181,7 @@ def consumer(servers: str, group: str, **more: Any) -> Consumer:
     return Consumer(settings | more)
 
 
-def read_all(servers: str, name: str, count: int, timeout_s: float = 60.0) -> set[bytes]:
+def read_all(servers: str, name: str, count: int, timeout_s: float = PATIENCE_SECONDS) -> set[bytes]:
     """The values of a topic's records, once there are `count` of them."""
     reader = consumer(servers, f"reader-{time.monotonic_ns()}")
     reader.subscribe([name])
@@ -217,7 +218,7 @@ def commit(client: Consumer, name: str, *offsets: int) -> None:
 # --- the command ---
 
 
-def coterie(*arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedProcess[str]:
+def coterie(*arguments: str, timeout_s: float = PATIENCE_SECONDS) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; it must leave no process behind."""
     command = [sys.executable, "-m", "actors.cli.main", *arguments]
     process = subprocess.Popen(
@@ -281,7 +282,7 @@ class Up:
             to(self, number)
         else:
             os.kill(self.process.pid, number)
-        code = self.process.wait(60)
+        code = self.process.wait(PATIENCE_SECONDS)
         assert_gone(self.family)
         return code, time.monotonic() - begun
 
