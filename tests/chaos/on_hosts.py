@@ -35,7 +35,7 @@ _PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
 
 @contextlib.contextmanager
 def cluster_on_hosts(folder: Path) -> Iterator[OnHosts]:
-    """A cluster with three controllers on four hosts of its own. If the block fails, `folder` gets their logs."""
+    """A cluster with three controllers on four hosts of its own. `folder` gets their logs in the end."""
     with Hosts() as hosts:
         head, *others = made = [hosts.add() for _ in range(_HOSTS)]
         for host in made:
@@ -48,12 +48,11 @@ def cluster_on_hosts(folder: Path) -> Iterator[OnHosts]:
             wait_until(cluster.controllers_are_whole, what="three controllers")
             try:
                 yield cluster
-            except BaseException:
+            finally:
                 for host in made:
                     shutil.copytree(host.files / cluster.name / "logs", folder / host.name, dirs_exist_ok=True)
                 with contextlib.suppress(AssertionError):
                     (folder / "status").write_text(cluster.command("status"))
-                raise
 
 
 class HostTormentor:
