@@ -203,8 +203,8 @@ class Host:
     def keep_ray(self, head: Host) -> None:
         """Start its Ray if that has ended.
 
-        It does so with the host, and because the head has not heard of it for a minute: then it ends a while after the
-        host is heard again.
+        Ray ends with the host. It also ends if the head has not heard of it for a minute, a while after the host is
+        heard again.
         """
         if not self.processes("raylet/raylet"):
             self.end_processes()
