@@ -103,7 +103,7 @@ def _run(
     begun: Callable[[], object] = lambda: None,
 ) -> None:
     """Load, faults and peace. `begun` is called once the load has begun."""
-    say(f"three brokers at {servers}; history in {history.path}")
+    say(f"brokers at {servers}; history in {history.path}")
     with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
         _make_topic(writer)
         loads, committers = _loads(plan, history, servers, groups, writer, reader)
